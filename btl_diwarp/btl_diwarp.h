@@ -169,7 +169,7 @@ struct mca_btl_diwarp_module {
     struct diwarp_device *device;
     struct diwarp_pd *pd;
     struct diwarp_address address; /* ours, for peers */
-    char peers[512];               /* text for show_job */
+    char peers[512];               /* of rank 0, as text for mca_btl_diwarp_show_job */
 
     bool threaded;                /* the program asked for threads */
     unsigned cores;               /* that this process may run on; 0: unknown */
@@ -246,9 +246,8 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
                                        const opal_proc_t *proc);
 /* Our address and how it was opened, for who asks Open MPI to be verbose. */
 void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, const char *how);
-/* Rank 0's alone, at the end: the one line about a job, after a call for each peer it spoke with.
- */
-void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module);
+/* Rank 0 tells verbose users at the end which transport the job used, and the peers noted. */
+void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module, const char *transport);
 void mca_btl_diwarp_peer_note(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                               const struct diwarp_address *address);
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint);
@@ -258,8 +257,7 @@ const char *mca_btl_diwarp_peer_host(const struct diwarp_name *name);
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,
                                           const struct diwarp_address *peer);
-/* Tells the PML, which ends the job, or goes on without proc; info is printed. proc: whom it is
- * about, or NULL. (btl_diwarp_openmpi4.c, ...5.c.) */
+/* Tells the PML, which ends the job, or goes on without proc (NULL: of none); info is printed. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
 /* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
  * lost; NULL: it was silent for as long as it may be. */

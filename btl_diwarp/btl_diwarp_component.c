@@ -82,10 +82,8 @@ static int finalize(mca_btl_base_module_t *btl)
     module->helper = NULL;
     mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
-    if (module->cq) {
-        mca_btl_diwarp_show_job(module);
+    if (module->cq)
         diwarp_destroy_cq(module->cq);
-    }
     module->cq = NULL;
     if (module->pd)
         diwarp_dealloc_pd(module->pd);

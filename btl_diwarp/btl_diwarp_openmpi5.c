@@ -2,24 +2,19 @@
 /* How Open MPI 5.0 takes messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
-#include "ompi/mca/bml/bml.h"
+#include "ompi/mca/bml/base/base.h"
 #include "ompi/proc/proc.h"
 #include "ompi/runtime/params.h"
 
 #include <stdlib.h>
-
-/* What the BML has of a process, or NULL. */
-static mca_bml_base_endpoint_t *bml_endpoint_of(const opal_proc_t *proc)
-{
-    return proc ? ((const ompi_proc_t *)proc)->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
-}
 
 /* The one for a process that the BML has added to us, or NULL. */
 static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module,
                                             const struct diwarp_name *name)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    mca_bml_base_endpoint_t *all = bml_endpoint_of(opal_proc_for_name(proc_name));
+    const ompi_proc_t *proc = (ompi_proc_t *)opal_proc_for_name(proc_name);
+    mca_bml_base_endpoint_t *all = proc ? proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
     const mca_bml_base_btl_t *ours =
         all ? mca_bml_base_btl_array_find(&all->btl_send, &module->super) : NULL;
     return ours ? ours->btl_endpoint : NULL;
@@ -49,27 +44,26 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     }
 }
 
+#if OPAL_ENABLE_FT_MPI
 bool mca_btl_diwarp_job_goes_on(void)
 {
-#if OPAL_ENABLE_FT_MPI
     return ompi_ftmpi_enabled;
-#else
-    return false;
-#endif
-}
-
-bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                           const void *cbcontext)
-{
-    mca_bml_base_endpoint_t *all = bml_endpoint_of(proc);
-    return mca_btl_diwarp_job_goes_on() && all &&
-           mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == cbcontext;
 }
 
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
 {
     return !ompi_proc_is_active((ompi_proc_t *)proc);
 }
+
+bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                           const void *cbcontext)
+{
+    if (!ompi_ftmpi_enabled || !cbcontext)
+        return false;
+    mca_bml_base_endpoint_t *all = mca_bml_base_get_endpoint((ompi_proc_t *)proc);
+    return all && mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == cbcontext;
+}
+#endif
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {

@@ -161,21 +161,24 @@ void mca_btl_diwarp_show_opened(const struct mca_btl_diwarp_module *module, cons
 void mca_btl_diwarp_peer_note(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                               const struct diwarp_address *address)
 {
-    const size_t used = strlen(module->peers);
-    char text[TEXT_BYTES];
-    format_address(address, text);
-    if (OPAL_PROC_MY_NAME.vpid == 0 && proc->proc_name.vpid != 0)
-        snprintf(module->peers + used, sizeof module->peers - used, "; %u at %s port %u",
-                 proc->proc_name.vpid, text, address->port);
+    char where[TEXT_BYTES];
+    if (OPAL_PROC_MY_NAME.vpid != 0 || !opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME))
+        return;
+    format_address(address, where);
+    OPAL_THREAD_LOCK(&module->lock);
+    const size_t used = strlen(module->peers), room = sizeof module->peers - used;
+    if ((size_t)snprintf(module->peers + used, room, "; %s at %s port %u",
+                         OPAL_NAME_PRINT(proc->proc_name), where, address->port) >= room)
+        strcpy(module->peers + sizeof module->peers - sizeof " ...", " ...");
+    OPAL_THREAD_UNLOCK(&module->lock);
 }
 
-void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module)
+void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module, const char *transport)
 {
-    char text[TEXT_BYTES];
-    format_address(&module->address, text);
+    char where[TEXT_BYTES];
+    format_address(&module->address, where);
     if (OPAL_PROC_MY_NAME.vpid == 0)
-        MCA_BTL_DIWARP_VERBOSE(10, "%s; rank 0 at %s port %u; its peers%s",
-                               module->rc ? "RC over TCP" : "RD over UDP", text,
+        MCA_BTL_DIWARP_VERBOSE(10, "%s; rank 0 at %s port %u; its peers%s", transport, where,
                                module->address.port, module->peers);
 }
 

@@ -226,6 +226,7 @@ static void close_rc(struct mca_btl_diwarp_module *module)
     if (!rc)
         return;
     if (rc->listener) {
+        mca_btl_diwarp_show_job(module, rc->srq ? "RC over TCP, shared receives" : "RC over TCP");
         close_connections(module);
         if (mca_btl_diwarp_params.stats)
             mca_btl_diwarp_counters_dump(module);

@@ -143,6 +143,7 @@ static void close_rd(struct mca_btl_diwarp_module *module)
 {
     if (!module->qp)
         return;
+    mca_btl_diwarp_show_job(module, "RD over UDP");
     (void)diwarp_drain_qp(module->qp, mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull);
     if (mca_btl_diwarp_params.stats)
         mca_btl_diwarp_counters_dump(module);

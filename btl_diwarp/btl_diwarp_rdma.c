@@ -114,9 +114,8 @@ static void set_failed_result(const struct ibv_send_wr *wr, void *result)
         memcpy(result, &was, sizeof was);
 }
 
-/* OPAL_SUCCESS, if what cannot be done since the process is lost is to end without a word, else
- * OPAL_ERR_UNREACH. ob1 itself ends what it has to do with a lost process, and its callbacks would
- * take the next user of a request for the one that they were given. */
+/* What a put or get with a lost process returns. ob1 ends its request itself and reuses it, so that
+ * a callback would hit another message: OPAL_SUCCESS, and none comes. Others: OPAL_ERR_UNREACH. */
 static int lost(struct mca_btl_diwarp_module *module, const struct mca_btl_diwarp_rdma_args *args)
 {
     return mca_btl_diwarp_of_pml(module, args->endpoint->proc, args->cbcontext) ? OPAL_SUCCESS
@@ -173,7 +172,7 @@ static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_ar
     mca_btl_diwarp_rdma_t *rdma = NULL;
     if (OPAL_UNLIKELY(size > MCA_BTL_DIWARP_RDMA_MAX_BYTES))
         return OPAL_ERR_NOT_AVAILABLE;
-    /* osc/rdma does not look, and holds a lock of its host's ranks while it waits for us. */
+    /* osc/rdma does not ask, and may hold the accumulate lock of its host's ranks meanwhile. */
     if (OPAL_UNLIKELY(mca_btl_diwarp_known_lost(args->endpoint->proc)))
         return lost(module, args);
     if (OPAL_LIKELY(__atomic_load_n(&args->endpoint->waiting_count, __ATOMIC_RELAXED) <
@@ -248,7 +247,7 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
         const int rc = start(btl, args, sizeof swap, &wr);
         if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH))
             return rc;
-        /* Told so here, osc/rdma would abort where it gives a lock back, or wait for the call. */
+        /* If this returned an error, osc/rdma would abort on unlocking, or await the callback. */
         set_failed_result(&wr, args->local_address);
         args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
                      args->cbdata, rc);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Hosts that are cut off from each other for good (Open MPI 5.0, mpirun --with-ft ulfm): ranks
- * exchange messages around a ring until one of them is lost, which whoever runs this brings about
- * once it has read "running". Each host's ranks then go on by themselves.
+ * exchange messages around a ring. When two_hosts reads "running", it has packets between the hosts
+ * dropped, and the ranks of each host go on by themselves.
  */
 #include "test/mpi/ulfm.h"
 

@@ -14,7 +14,7 @@
 static inline void ulfm_shrink(MPI_Comm *comm)
 {
     MPI_Comm left;
-    int ones = 1, sum = 0, size;
+    int ones = 1, sum = 0, size, agreed = 1;
 
     MPIX_Comm_revoke(*comm);
     MT_CHECK(MPIX_Comm_shrink(*comm, &left) == MPI_SUCCESS, "MPIX_Comm_shrink");
@@ -22,6 +22,7 @@ static inline void ulfm_shrink(MPI_Comm *comm)
     MPI_Comm_free(comm);
     *comm = left;
     MPI_Comm_size(left, &size);
+    MT_CHECK(MPIX_Comm_agree(left, &agreed) == MPI_SUCCESS && agreed == 1, "MPIX_Comm_agree");
     for (int i = 0; i < ULFM_AFTERWARDS; i++)
         MT_CHECK(MPI_Allreduce(&ones, &sum, 1, MPI_INT, MPI_SUM, left) == MPI_SUCCESS &&
                      sum == size,
@@ -30,8 +31,10 @@ static inline void ulfm_shrink(MPI_Comm *comm)
 
 static inline void ulfm_on_hung(int signal_number)
 {
+    static const char text[] = "ulfm: MPI_Finalize hangs\n";
+
     (void)signal_number;
-    _exit(0);
+    _exit(write(STDOUT_FILENO, text, sizeof text - 1) < 0);
 }
 
 /* In MPI_Finalize Open MPI 5.0.7 waits now and then for ever for a fence of its run-time system

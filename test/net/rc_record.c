@@ -86,7 +86,8 @@ static void write_segment(struct tcp_pcap *pcap, struct cutter *c, enum tcp_pcap
     c->done += len;
 }
 
-/* Fewer bytes of an FPDU at the end of a segment are lost on tshark 4.0, and it with them. */
+/* Where a segment ends with fewer bytes of an FPDU, tshark 4.0 takes what follows for another one.
+ */
 #define FPDU_MIN_BYTES 8
 
 /*
