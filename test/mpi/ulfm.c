@@ -66,12 +66,17 @@ static int reduces(void)
     return rc;
 }
 
+/* Between them all wait for each other: what the root is ahead of the slowest would wait to leave.
+ */
 static int broadcasts(void)
 {
     int rc = MPI_SUCCESS;
 
-    while (rc == MPI_SUCCESS)
+    while (rc == MPI_SUCCESS) {
         rc = MPI_Bcast(into, EAGER_BYTES, MPI_CHAR, 0, comm);
+        if (rc == MPI_SUCCESS)
+            rc = MPI_Allreduce(MPI_IN_PLACE, into, 1, MPI_CHAR, MPI_BOR, comm);
+    }
     return rc;
 }
 
