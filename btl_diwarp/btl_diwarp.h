@@ -263,8 +263,7 @@ void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc
  * lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *why);
-/* An OPAL code for the end of a request. Where it ended so because the peer is gone, and that ends
- * the job, tells of it as above. */
+/* An OPAL code for a request's end. If the peer is gone, and that ends the job, tells of it. */
 int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
                                const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);
 

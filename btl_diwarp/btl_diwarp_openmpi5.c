@@ -8,12 +8,15 @@
 
 #include <stdlib.h>
 
+#if !OPAL_ENABLE_FT_MPI
+#define ompi_ftmpi_enabled        false
+#define ompi_proc_is_active(proc) true
+#endif
+
 /* The one for a process that the BML has added to us, or NULL. */
 static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module,
-                                            const struct diwarp_name *name)
+                                            const ompi_proc_t *proc)
 {
-    const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    const ompi_proc_t *proc = (ompi_proc_t *)opal_proc_for_name(proc_name);
     mca_bml_base_endpoint_t *all = proc ? proc->proc_endpoints[OMPI_PROC_ENDPOINT_TAG_BML] : NULL;
     const mca_bml_base_btl_t *ours =
         all ? mca_bml_base_btl_array_find(&all->btl_send, &module->super) : NULL;
@@ -23,15 +26,20 @@ static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             const struct diwarp_name *from, uint32_t tag, void *data, size_t len)
 {
+    const opal_process_name_t name = {.jobid = from->job, .vpid = from->rank};
     const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     const mca_btl_active_message_callback_t *callback =
         tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
     /* osc/rdma's accesses by messages, where a rank is reached by another BTL: it answers them. */
-    const bool answered = tag >= MCA_BTL_BASE_TAG_RDMA && tag <= MCA_BTL_BASE_TAG_RDMA_RESP;
-    if (OPAL_UNLIKELY(answered && !endpoint)) {
-        endpoint = endpoint_of(module, from);
+    if (!endpoint && tag >= MCA_BTL_BASE_TAG_RDMA && tag <= MCA_BTL_BASE_TAG_RDMA_RESP) {
+        endpoint = endpoint_of(module, (ompi_proc_t *)opal_proc_for_name(name));
         callback = endpoint ? callback : NULL;
     }
+    /* What a lost process answered, ob1's tags from ACK to FIN, is of requests that ob1 has ended.
+     */
+    if (OPAL_UNLIKELY(ompi_ftmpi_enabled) && tag >= MCA_BTL_TAG_PML + 4 &&
+        tag <= MCA_BTL_DIWARP_TAG_FIN && mca_btl_diwarp_known_lost(opal_proc_for_name(name)))
+        callback = NULL;
     mca_btl_base_receive_descriptor_t descriptor = {.endpoint = endpoint,
                                                     .des_segments = &segment,
                                                     .des_segment_count = 1,
@@ -44,7 +52,6 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     }
 }
 
-#if OPAL_ENABLE_FT_MPI
 bool mca_btl_diwarp_job_goes_on(void)
 {
     return ompi_ftmpi_enabled;
@@ -52,7 +59,7 @@ bool mca_btl_diwarp_job_goes_on(void)
 
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
 {
-    return !ompi_proc_is_active((ompi_proc_t *)proc);
+    return proc && !ompi_proc_is_active((ompi_proc_t *)proc);
 }
 
 bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
@@ -63,7 +70,6 @@ bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc
     mca_bml_base_endpoint_t *all = mca_bml_base_get_endpoint((ompi_proc_t *)proc);
     return all && mca_bml_base_btl_array_find(&all->btl_rdma, &module->super) == cbcontext;
 }
-#endif
 
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info)
 {

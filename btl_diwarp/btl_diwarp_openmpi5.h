@@ -16,7 +16,6 @@ typedef size_t mca_btl_diwarp_modex_bytes_t;
 /* Puts complete when the data lies in the peer's memory: else osc/rdma takes active messages. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
-#if OPAL_ENABLE_FT_MPI
 struct mca_btl_diwarp_module;
 /* Whether the job goes on without a peer that is gone: mpirun --with-ft ulfm. */
 bool mca_btl_diwarp_job_goes_on(void);
@@ -25,8 +24,3 @@ bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
 /* Where the job goes on: whether ob1 gave this context, the BML's entry for us and proc. */
 bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                            const void *cbcontext);
-#else
-#define mca_btl_diwarp_job_goes_on()                   false
-#define mca_btl_diwarp_known_lost(proc)                false
-#define mca_btl_diwarp_of_pml(module, proc, cbcontext) ((void)(module), (void)(proc), false)
-#endif

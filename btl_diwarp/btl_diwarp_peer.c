@@ -227,6 +227,8 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
 int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
                                const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status)
 {
+    if (OPAL_UNLIKELY(mca_btl_diwarp_known_lost(endpoint->proc)))
+        return OPAL_ERR_UNREACH; /* the PML has ended the request, though an ACK may have come */
     if (OPAL_LIKELY(status == IBV_WC_SUCCESS))
         return OPAL_SUCCESS;
     if (status != IBV_WC_RETRY_EXC_ERR)

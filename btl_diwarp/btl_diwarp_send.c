@@ -66,8 +66,7 @@ static void frag_on_complete(struct mca_btl_diwarp_module *module, struct mca_bt
     mca_btl_diwarp_frag_t *frag = MCA_BTL_DIWARP_OWNER(work, mca_btl_diwarp_frag_t, work);
     const bool told = work->endpoint;
     const int rc = told ? mca_btl_diwarp_peer_status(module, work->endpoint, status) : OPAL_SUCCESS;
-    /* Where the job goes on without the peer, the PML has ended the request itself, and would end
-     * the job if it ended again. */
+    /* Where the job goes on without the peer, the PML has ended the request: twice is fatal. */
     const bool ended = rc == OPAL_ERR_UNREACH && mca_btl_diwarp_job_goes_on();
     (void)wc;
     frag_end(module, frag, told && !ended && !work->buffered && frag->base.des_cbfunc, rc);
