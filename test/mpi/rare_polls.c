@@ -12,8 +12,8 @@
 #define WARM_UP       1 /* rounds: connections, windows */
 #define ROUNDS        3
 
-/* 512 KiB in each, both ways: most of what a receiver lets be under way, not what one look at a socket
- * brings. */
+/* 512 KiB in each, both ways: most of what a receiver lets be under way, not what one look at a
+ * socket brings. */
 #define TURNS_MOST 128
 
 static double now_s(void)
@@ -80,8 +80,9 @@ int main(int argc, char **argv)
     }
     MPI_Allreduce(&fewest, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &best_s, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-    MT_CHECK(most <= TURNS_MOST, "%d turns for %d messages of %u B, in %.3f s", most,
-             MESSAGES, MESSAGE_BYTES, best_s);
+    /* What is injected as lost is asked for, and comes, in turns of its own. */
+    MT_CHECK(most <= TURNS_MOST * (getenv("DIWARP_FAULTS") ? 2 : 1),
+             "%d turns for %d messages of %u B, in %.3f s", most, MESSAGES, MESSAGE_BYTES, best_s);
     mt_finish("%d turns, %.3f s", most, best_s);
     return 0;
 }
