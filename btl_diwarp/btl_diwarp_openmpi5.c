@@ -35,8 +35,7 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
         endpoint = endpoint_of(module, (ompi_proc_t *)opal_proc_for_name(name));
         callback = endpoint ? callback : NULL;
     }
-    /* What a lost process answered, ob1's tags from ACK to FIN, is of requests that ob1 has ended.
-     */
+    /* What a lost process answered, ACK to FIN, is about requests that ob1 has ended. */
     if (OPAL_UNLIKELY(ompi_ftmpi_enabled) && tag >= MCA_BTL_TAG_PML + 4 &&
         tag <= MCA_BTL_DIWARP_TAG_FIN && mca_btl_diwarp_known_lost(opal_proc_for_name(name)))
         callback = NULL;
