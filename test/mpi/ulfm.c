@@ -66,8 +66,8 @@ static int reduces(void)
     return rc;
 }
 
-/* Between them all wait for each other: what the root is ahead of the slowest would wait to leave.
- */
+/* The reduction keeps the root from running ahead: sends to a slow rank would be pending when the
+ * communicator is revoked. */
 static int broadcasts(void)
 {
     int rc = MPI_SUCCESS;
@@ -207,7 +207,8 @@ static void connect_victim(void)
     MPI_Comm_free(&side);
 }
 
-/* A barrier that all have left when it returns at the victim: its sends wait for an ACK, too. */
+/* A barrier that returns at the victim when every rank has left it: a rank within has synchronous
+ * sends pending, see EAGER_BYTES. */
 static void meet(void)
 {
     MPI_Barrier(comm);
