@@ -37,6 +37,8 @@ libdiwarp_core_la_SOURCES = \
 	common/mem/mr.h \
 	common/path/path.c \
 	common/path/path.h \
+	common/path/ways.c \
+	common/path/ways.h \
 	common/open.c \
 	common/open.h \
 	common/progress/progress.c \

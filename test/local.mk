@@ -222,7 +222,8 @@ RNIC_TESTS = \
 	test/sim/test_sim_route \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
-	test/sim/test_sim_ud
+	test/sim/test_sim_ud \
+	test/sim/test_sim_ways
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
@@ -240,6 +241,7 @@ test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
+test_sim_test_sim_ways_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ways.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 

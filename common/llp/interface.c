@@ -299,10 +299,11 @@ int dw_interface_list(const char *include, const char *exclude,
 
 /* 0: no pair. Higher is better; the MTU decides only inside one subnet, where it says something of
  * the path. */
+enum { ANY_PATH = 1, SAME_SUBNET = 2, LOOPBACK = 3 };
+
 static uint64_t pair_score(const struct diwarp_interface *local,
                            const struct diwarp_interface *peer, bool same_host)
 {
-    enum { ANY_PATH = 1, SAME_SUBNET = 2, LOOPBACK = 3 };
     if (local->family != peer->family || (local->family != AF_INET && local->family != AF_INET6))
         return 0;
     if (local->loopback || peer->loopback)
@@ -340,43 +341,68 @@ static bool has_ip_of(const struct diwarp_address *address, const struct diwarp_
                               other->ip);
 }
 
-/* An address that both of two hosts have is that of a private bridge (docker0, virbr0): no network
- * between them, and each that sends to it talks to itself. */
-static int best_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
-                     bool same_host, unsigned *local_index, unsigned *peer_index)
+/* Of ours, the best for the peer's interface `there`; the score, 0: none. */
+static uint64_t best_for(const struct diwarp_address *local, const struct diwarp_address *peer,
+                         unsigned there, bool same_host, uint8_t *here)
 {
+    const struct diwarp_interface *theirs = &peer->interfaces[there];
     uint64_t best = 0;
+    /* An address that both of two hosts have is that of a private bridge (docker0, virbr0): no
+     * network between them, and each that sends to it talks to itself. */
+    if (!same_host && has_ip_of(local, theirs))
+        return 0;
     for (unsigned l = 0; l < interface_count(local); l++) {
         const struct diwarp_interface *mine = &local->interfaces[l];
-        if (!same_host && has_ip_of(peer, mine))
+        const uint64_t score =
+            !same_host && has_ip_of(peer, mine) ? 0 : pair_score(mine, theirs, same_host);
+        if (score <= best)
             continue;
-        for (unsigned p = 0; p < interface_count(peer); p++) {
-            const struct diwarp_interface *theirs = &peer->interfaces[p];
-            const uint64_t score =
-                !same_host && has_ip_of(local, theirs) ? 0 : pair_score(mine, theirs, same_host);
-            if (score <= best)
-                continue;
-            best = score;
-            *local_index = l;
-            *peer_index = p;
-        }
+        best = score;
+        *here = (uint8_t)l;
     }
-    return best > 0 ? 0 : -ENETUNREACH;
+    return best;
+}
+
+static int list_pairs(const struct diwarp_address *local, const struct diwarp_address *peer,
+                      bool same_host, struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES])
+{
+    uint64_t scores[DIWARP_MAX_INTERFACES];
+    int count = 0;
+    for (unsigned p = 0; p < interface_count(peer); p++) {
+        uint8_t here = 0;
+        const uint64_t score = best_for(local, peer, p, same_host, &here);
+        int at = count;
+        if (!score)
+            continue;
+        for (; at > 0 &&
+               (scores[at - 1] < score || (scores[at - 1] == score && pairs[at - 1].here > here));
+             at--) {
+            scores[at] = scores[at - 1];
+            pairs[at] = pairs[at - 1];
+        }
+        scores[at] = score;
+        pairs[at] = (struct dw_interface_pair){.here = here, .there = (uint8_t)p};
+        count++;
+    }
+    if (!count)
+        return -ENETUNREACH;
+    return scores[0] >> 32 == LOOPBACK ? 1 : count;
 }
 
 /* Sandboxes and containers may show each process a boot id of its own, or no /proc, though they
  * share the network. That two network namespaces look alike is no proof that they are one, so it
  * counts only for peers that nothing else leads to: taking another host for this one then costs no
  * connection that would work. */
-int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
-                      enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index)
+int dw_interface_pairs(const struct diwarp_address *local, const struct diwarp_address *peer,
+                       enum diwarp_switch same_host,
+                       struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES])
 {
     const uint64_t differ = local->host_id ^ peer->host_id;
     const bool one_namespace = same_host != DIWARP_OFF && (differ & ~DW_HOST_ID_LOOKS) == 0;
     const bool look_alike = same_host == DIWARP_AUTO && (differ & DW_HOST_ID_LOOKS) == 0;
-    int rc = best_pair(local, peer, one_namespace, local_index, peer_index);
-    if (rc && (look_alike || same_host == DIWARP_ON))
-        rc = best_pair(local, peer, true, local_index, peer_index);
+    int rc = list_pairs(local, peer, one_namespace, pairs);
+    if (rc < 0 && (look_alike || same_host == DIWARP_ON))
+        rc = list_pairs(local, peer, true, pairs);
     return rc;
 }
 

@@ -21,11 +21,17 @@ int dw_interface_list(const char *include, const char *exclude,
 uint64_t dw_host_id(void);
 #define DW_HOST_ID_LOOKS UINT64_C(0xffff)
 
-/* The best pair to go from `local` to `peer`: loopback on the same host, then same subnet, then any
- * two of one family that are no loopback. Between hosts no address that both have counts. Sets the
- * indexes; -ENETUNREACH: none. `same_host` as in struct diwarp_device_attr. */
-int dw_interface_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
-                      enum diwarp_switch same_host, unsigned *local_index, unsigned *peer_index);
+struct dw_interface_pair {
+    uint8_t here, there; /* indexes of interfaces */
+};
+
+/* The pairs to go from `local` to `peer`, one for each of the peer's interfaces that one of ours
+ * may reach, best first: loopback, and that alone, on the same host; then same subnet, then any two
+ * of one family that are no loopback. Between hosts no address that both have counts. Returns the
+ * count; -ENETUNREACH: none. `same_host` as in struct diwarp_device_attr. */
+int dw_interface_pairs(const struct diwarp_address *local, const struct diwarp_address *peer,
+                       enum diwarp_switch same_host,
+                       struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES]);
 
 /* Whether one of the interfaces has that address. */
 bool dw_interfaces_have(const struct diwarp_interface *list, unsigned count, uint8_t family,

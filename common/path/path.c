@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/siphash.h"
+#include "common/path/ways.h"
 #include "common/wire/bytes.h"
 #include "common/wire/llp_header.h"
 
@@ -40,6 +41,10 @@ void dw_paths_fini(struct dw_paths *paths)
     for (size_t slot = 0; (path = dw_map_next(&paths->buckets, &slot));)
         for (struct dw_path *next; path; path = next) {
             next = path->next;
+            for (struct dw_ways *ways = path->ways, *others; ways; ways = others) {
+                others = ways->next;
+                free(ways);
+            }
             free(path);
         }
     dw_map_fini(&paths->buckets);
@@ -96,7 +101,7 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     if (first) /* needs no memory: a slot has just become free */
         (void)dw_map_put(&paths->buckets, key, first);
     paths->count--;
-    assert(dw_list_empty(&path->awake));
+    assert(dw_list_empty(&path->awake) && !path->ways);
     free(path);
 }
 

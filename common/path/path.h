@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The way to a host from one of our interfaces, and the longest datagram that it carries (RFC
- * 8899), shared by all address handles of the host. Datagrams become shorter at once when ICMP says
+ * 8899), shared by all that lead there (ways.h). Datagrams become shorter at once when ICMP says
  * so or long ones vanish without a word. Whether that is true, and for how long, is found by
  * probes, which the service sends when dw_path_probe_bytes() asks for them: it has peers that
  * answer, and only while it has something to send.
@@ -18,8 +18,11 @@
  * our kernel believes what ICMP told it. */
 #define DW_PATH_RAISE_NS 600000000000ull
 
+struct dw_ways; /* ways.h */
+
 struct dw_path {
     struct dw_path *next;    /* to the same host */
+    struct dw_ways *ways;    /* those that begin with it */
     struct dw_llp_addr host; /* its port is 0 */
     uint16_t limit_bytes;    /* what the interfaces at both ends take */
     uint16_t datagram_max_bytes;
@@ -27,10 +30,11 @@ struct dw_path {
     uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
     uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
     uint8_t local_interface;
+    bool asked;           /* our own host, for what it knows of the path's MTU */
     bool searching;       /* longer ones are probed; else the length is known */
     uint8_t failures;     /* of that length, in a row */
     uint8_t unanswered;   /* probes, in a row */
-    uint32_t users;       /* handles */
+    uint32_t users;       /* ways */
     struct dw_list awake; /* the reliable service's contexts there */
     uint32_t probe_id;
     uint64_t due_ns; /* the next probe; UINT64_MAX: none */

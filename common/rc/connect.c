@@ -252,13 +252,13 @@ static int open_stream(struct diwarp_rc_qp *qp, const struct diwarp_address *add
 {
     const struct diwarp_device *device = qp->rc->device;
     const struct diwarp_address local = dw_rc_address(device);
-    unsigned here, there;
-    if (dw_interface_pair(&local, address, device->attr.same_host, &here, &there)) {
+    struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES];
+    if (dw_interface_pairs(&local, address, device->attr.same_host, pairs) < 0) {
         dw_explain(why, "no interface reaches the other side");
         return -ENETUNREACH;
     }
-    const struct diwarp_interface *mine = &local.interfaces[here];
-    const struct diwarp_interface *theirs = &address->interfaces[there];
+    const struct diwarp_interface *mine = &local.interfaces[pairs[0].here];
+    const struct diwarp_interface *theirs = &address->interfaces[pairs[0].there];
     struct dw_llp_addr from = {.family = mine->family};
     struct dw_llp_addr to = {.family = theirs->family, .port = address->port};
     memcpy(from.ip, mine->ip, sizeof from.ip);

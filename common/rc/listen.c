@@ -282,8 +282,9 @@ int diwarp_listener_reaches(const struct diwarp_listener *listener,
 {
     const struct diwarp_device *device = listener->rc->device;
     const struct diwarp_address local = dw_rc_address(device);
-    unsigned here, there;
-    return dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
+    struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES];
+    const int rc = dw_interface_pairs(&local, address, device->attr.same_host, pairs);
+    return rc < 0 ? rc : 0;
 }
 
 void diwarp_destroy_listener(struct diwarp_listener *listener)

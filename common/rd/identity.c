@@ -99,8 +99,8 @@ static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
 {
     struct dw_llp_addr addr = {.family = intro->family};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
-    return !handle || !handle->given || !handle->ah.path ||
-           dw_llp_same_host(&handle->ah.path->host, &addr);
+    return !handle || !handle->given || !handle->ah.ways ||
+           dw_llp_same_host(&dw_ah_path(&handle->ah)->host, &addr);
 }
 
 static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)

@@ -40,6 +40,16 @@ int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, 
 /* ACK, PROBE, PROBE_REPLY, or PROOF, whose body is the cookie. As dw_datagrams_send(). */
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
                     uint32_t bytes);
+/* One that is not the current, and what the datagrams that take it say: the source's index of it,
+ * from 1 on. */
+struct dw_way {
+    const struct dw_path *path;
+    uint8_t id;
+};
+
+/* A bare PROBE by that way, or its reply. */
+void dw_control_by_way(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn,
+                       const struct dw_way *way);
 /* False: the socket is full, the next run goes on. */
 bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
@@ -92,12 +102,18 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
  * That costs less than asking for things again would, once it reads all that waits for it. */
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns);
-/* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours. */
-uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns);
+/* Answers a probe, by the way that it took. */
+void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival);
+/* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours, or tells
+ * nothing of what was sent. */
+uint64_t dw_probe_on_reply(struct dw_peer *peer, const struct dw_llp_header *header,
+                           uint64_t now_ns);
+/* The peer tells where it is, and leads there. */
+void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro);
 /* The peer's timer: acknowledges late, probes it while it owes us something, and fails it when it
  * has been silent for too long. */
 void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns);
-/* It acknowledges these. */
+/* It acknowledges these, which are not none. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It asked for parts of a record that had gone out. */
 void dw_probe_on_asked_again(struct dw_peer *peer);

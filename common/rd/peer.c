@@ -92,7 +92,7 @@ struct dw_peer *dw_peer_wake(struct dw_handle *handle)
     dw_port_trim_later(port, peer->records.contact.heard_ns);
     dw_handle_set_state(handle, DW_PEER_AWAKE);
     dw_handle_met(handle)->peer = peer;
-    dw_list_append(&handle->ah.path->awake, &peer->path_link);
+    dw_list_append(&dw_ah_path(&handle->ah)->awake, &peer->path_link);
     return peer;
 }
 

@@ -3,6 +3,8 @@
  * us: so its reply tells that, however many probes have followed. */
 #include "common/rd/parts.h"
 
+#include <string.h>
+
 #include "common/llp/interface.h"
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
@@ -47,8 +49,16 @@ static uint32_t pair_bytes(const struct dw_peer *peer, uint64_t now_ns)
     return due ? dw_probe_stuck_bytes(peer) : 0;
 }
 
+static void on_answer(struct dw_peer *peer)
+{
+    peer->trying = false;
+    peer->unanswered = 0;
+    dw_handle_of(peer)->ah.ways->answered = true;
+}
+
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 {
+    on_answer(peer);
     if (!peer->pairs_lost)
         return;
     dw_foreach (datagram, const struct dw_datagram, tx.link, acked)
@@ -91,6 +101,21 @@ static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool 
     dw_rd_of(peer)->counters->tx_probes++;
 }
 
+/* It does not answer: a bare probe goes by each other way, too; where the current one has worked,
+ * not before what loss alone does seldom. The intro tells where the reply is to go. */
+static void try_others(struct dw_peer *peer, uint64_t now_ns)
+{
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    if (ways->count == 1 || peer->unanswered < (ways->answered ? DW_OFTEN : 1))
+        return;
+    peer->trying = true;
+    for (unsigned i = 0; i < ways->count; i++) {
+        const struct dw_way way = {.path = ways->paths[i], .id = (uint8_t)(i + 1)};
+        if (i != ways->current)
+            dw_control_by_way(peer, DW_LLP_PROBE, clock_of(now_ns), &way);
+    }
+}
+
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
 {
     struct dw_contact *contact = &peer->records.contact;
@@ -105,6 +130,9 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns)
     /* A full socket takes neither; where only the padded one is refused, the path is narrow in this
      * host. */
     send_probe(peer, clock_of(now_ns), padded_bytes, false);
+    if (peer->unanswered < DW_OFTEN)
+        peer->unanswered++;
+    try_others(peer, now_ns);
     if (padded_bytes && peer->asked_again)
         peer->asked_again--;
 }
@@ -139,10 +167,73 @@ void dw_probe_on_path(void *state, struct dw_path *path)
     }
 }
 
+/* All whom the same ways lead to go by another one, of which nothing is known. announce: they are
+ * to answer by it, too. */
+static void change_way(struct dw_peer *peer, unsigned to, bool announce)
+{
+    struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    struct dw_path *before = dw_ways_path(ways);
+    ways->current = (uint8_t)to;
+    ways->answered = false;
+    dw_foreach (other, struct dw_peer, path_link, &before->awake) {
+        if (dw_handle_of(other)->ah.ways != ways)
+            continue;
+        dw_list_remove(&other->path_link);
+        dw_list_append(&dw_ways_path(ways)->awake, &other->path_link);
+        other->introduced &= !announce;
+        other->trying = false;
+        other->unanswered = 0;
+        other->backoff = 0;
+        other->unreachables = 0;
+        other->pairs_lost = 0;
+        other->sendwin.delay = (struct dw_delay){0};
+        dw_met_of(other)->rtt = (struct dw_rtt){0};
+        dw_timers_watch(other);
+    }
+    dw_rd_of(peer)->counters->ways_changed++;
+    dw_probe_on_path(dw_rd_of(peer), dw_ways_path(ways));
+}
+
+static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)
+{
+    struct dw_llp_addr host = {.family = intro->family};
+    memcpy(host.ip, intro->ip, sizeof host.ip);
+    return dw_ways_find(dw_handle_of(peer)->ah.ways, &host);
+}
+
+void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
+{
+    const struct dw_llp_header *header = &arrival->header;
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    const unsigned index = arrival->intro ? way_to(peer, arrival->intro) : ways->count;
+    const struct dw_way way = {
+        .path = index < ways->count ? ways->paths[index] : dw_ways_path(ways), .id = header->path};
+    dw_control_by_way(peer, DW_LLP_PROBE_REPLY, header->psn, &way);
+}
+
+void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro)
+{
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    const unsigned index = way_to(peer, intro);
+    if (index < ways->count && index != ways->current)
+        change_way(peer, index, false); /* by which it is reached, it knows */
+}
+
+/* True: the way is the current one now. */
+static bool on_reply_by(struct dw_peer *peer, uint8_t id)
+{
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    const unsigned index = id - 1u;
+    if (!peer->trying || index >= ways->count || index == ways->current)
+        return false;
+    change_way(peer, index, true);
+    return true;
+}
+
 /* By a peer that is heard: one that is silent says nothing of the path. */
 static void probe_path(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
     const struct dw_contact *contact = &peer->records.contact;
     if (!dw_handle_of(peer)->heard || contact->heard_ns < contact->probe_sent_ns)
         return;
@@ -159,7 +250,7 @@ static void probe_path(struct dw_peer *peer, uint64_t now_ns)
 
 static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
 {
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
     if (peer->pairs_lost >= DW_OFTEN &&
@@ -169,12 +260,17 @@ static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
     }
 }
 
-uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
+uint64_t dw_probe_on_reply(struct dw_peer *peer, const struct dw_llp_header *header,
+                           uint64_t now_ns)
 {
+    const uint32_t psn = header->psn;
     struct dw_contact *contact = &peer->records.contact;
     const uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
     const uint64_t sent_ns = now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT);
-    struct dw_path *path = dw_handle_of(peer)->ah.path;
+    struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
+    if (header->path && !on_reply_by(peer, header->path))
+        return 0;
+    on_answer(peer);
     if (psn & OF_PATH) {
         if (dw_path_on_probe_reply(path, psn & CLOCK_MASK, psn & PADDED, now_ns))
             dw_probe_on_path(dw_rd_of(peer), path);
@@ -201,7 +297,7 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, uint32_t psn, uint64_t now_ns)
 static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
 {
     const struct diwarp_device *device = dw_rd_of(peer)->port->device;
-    const struct dw_llp_addr *host = &dw_handle_of(peer)->ah.path->host;
+    const struct dw_llp_addr *host = &dw_ah_path(&dw_handle_of(peer)->ah)->host;
     const uint64_t limit_ns = device->attr.peer_timeout_ns;
     const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
     const bool unreachable = peer->unreachables == DW_OFTEN;

@@ -155,7 +155,8 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         dw_rd_of(peer)->counters->drop_header++;
         return;
     }
-    dw_probe_on_acked(peer, &acked);
+    if (result.acked)
+        dw_probe_on_acked(peer, &acked);
     free_acked(peer, &acked);
     if (result.rtt_ns)
         dw_rtt_on_sample(&dw_met_of(peer)->rtt, result.rtt_ns);
@@ -165,7 +166,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     }
     unsigned lost = result.lost;
     if (header->type == DW_LLP_PROBE_REPLY) {
-        const uint64_t sent_ns = dw_probe_on_reply(peer, header->psn, now_ns);
+        const uint64_t sent_ns = dw_probe_on_reply(peer, header, now_ns);
         dw_sinks_on_probe_reply(&peer->records, sent_ns, now_ns);
         lost += header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
     }
@@ -197,10 +198,12 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
         .now_ns = now_ns,
     };
     heard_from(peer, header, now_ns);
+    if (arrival->intro && !header->path)
+        dw_probe_on_intro(peer, arrival->intro);
     if (header->type == DW_LLP_DATA || header->type == DW_LLP_RECORD)
         take_segments(&in, arrival);
     else if (header->type == DW_LLP_PROBE)
-        (void)dw_control_send(peer, DW_LLP_PROBE_REPLY, header->psn, NULL, 0);
+        dw_probe_answer(peer, arrival);
     take_ack(peer, header, now_ns);
 }
 

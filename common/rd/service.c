@@ -72,8 +72,8 @@ static void on_route(struct diwarp_ah *ah)
     if (!peer)
         return;
     dw_list_remove(&peer->path_link);
-    dw_list_append(&ah->path->awake, &peer->path_link);
-    dw_probe_on_path(dw_rd_of(peer), ah->path);
+    dw_list_append(&dw_ah_path(ah)->awake, &peer->path_link);
+    dw_probe_on_path(dw_rd_of(peer), dw_ah_path(ah));
 }
 
 /* It sends again what was refused: soon there is something to take. */
@@ -233,7 +233,7 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
     /* One that was heard before its address was given, and proved where it is, is there. */
     const bool elsewhere =
         heard && (!dw_interfaces_have(address->interfaces, address->interface_count,
-                                      ah->path->host.family, ah->path->host.ip) ||
+                                      dw_ah_path(ah)->host.family, dw_ah_path(ah)->host.ip) ||
                   ah->udp_port != address->port || ah->token != address->token);
     if (ah->incarnation != address->incarnation || elsewhere)
         dw_handle_restart(handle, address->incarnation);
@@ -257,7 +257,7 @@ static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
     further->ah = handle->ah;
     further->ah.owners = 0;
     further->ah.qpn = qpn & 0xffffff;
-    further->ah.path->users++;
+    further->ah.ways->users++;
     further->handle = handle;
     handle->ah.owners++;
     return &further->ah;

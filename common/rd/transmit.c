@@ -105,11 +105,9 @@ static uint16_t credit_kib(const struct dw_rd *rd)
     return kib > UINT16_MAX ? UINT16_MAX : kib ? (uint16_t)kib : 1;
 }
 
-static void put_intro(const struct dw_peer *peer, uint8_t *buf)
+static void put_intro(const struct dw_port *port, const struct dw_path *path, uint8_t *buf)
 {
-    const struct dw_port *port = dw_rd_of(peer)->port;
-    const struct diwarp_interface *mine =
-        &port->device->interfaces[dw_handle_of(peer)->ah.path->local_interface];
+    const struct diwarp_interface *mine = &port->device->interfaces[path->local_interface];
     const uint32_t mtu = dw_told_mtu_bytes(port, mine);
     struct dw_intro block = {
         .token = port->datagrams.token,
@@ -121,54 +119,69 @@ static void put_intro(const struct dw_peer *peer, uint8_t *buf)
     dw_intro_put(buf, &block);
 }
 
-static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, enum dw_llp_type type,
-                     unsigned flags, uint32_t psn, bool intro)
+/* What leads a datagram differs in. */
+struct lead {
+    enum dw_llp_type type;
+    unsigned flags;
+    uint32_t psn;
+    bool intro;
+    const struct dw_way *way; /* NULL: the current one */
+};
+
+static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, struct lead lead)
 {
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
-    if (intro && (dw_met_of(peer)->goes_on || dw_peer_is_in_doubt(peer, port->ran_ns)))
+    const struct diwarp_ah *ah = &dw_handle_of(peer)->ah;
+    unsigned flags = lead.flags | dw_seal_flags(datagrams->crc);
+    if (lead.intro)
+        flags |= DW_LLP_INTRO;
+    if (lead.intro && (dw_met_of(peer)->goes_on || dw_peer_is_in_doubt(peer, port->ran_ns)))
         flags |= DW_LLP_GOES_ON;
+    if (peer->refusals)
+        flags |= DW_LLP_REFUSING;
     const struct dw_llp_header header = {
-        .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | dw_seal_flags(datagrams->crc) | (intro ? DW_LLP_INTRO : 0) |
-                           (peer->refusals ? DW_LLP_REFUSING : 0)),
+        .type = (uint8_t)lead.type,
+        .flags = (uint8_t)flags,
         .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
-        .token = dw_handle_of(peer)->ah.token,
+        .token = ah->token,
         .job = datagrams->name.job,
         .rank = datagrams->name.rank,
         .number = ++peer->number,
+        .path = lead.way ? lead.way->id : 0,
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
         .timestamp = (uint16_t)(port->ran_ns >> DW_TIMESTAMP_SHIFT),
         .timestamp_echo = peer->timestamp,
-        .psn = psn,
+        .psn = lead.psn,
         .ack = peer->recvwin.ack,
         .sack = dw_recvwin_sack(&peer->recvwin),
     };
     dw_llp_header_put(buf, &header);
-    if (intro)
-        put_intro(peer, buf + DW_LLP_HEADER_BYTES);
+    if (lead.intro)
+        put_intro(port, lead.way ? lead.way->path : dw_ah_path(ah), buf + DW_LLP_HEADER_BYTES);
 }
 
 uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
     if (buf)
-        put_lead(peer, qpns, buf, DW_LLP_RECORD, 0, 0, !dw_peer_knows_us(peer));
+        put_lead(peer, qpns, buf,
+                 (struct lead){.type = DW_LLP_RECORD, .intro = !dw_peer_knows_us(peer)});
     return dw_lead_bytes(peer);
 }
 
 /* ---- to the exit ---- */
 
 /* whole: as it is, too, where the path says that it takes it so. */
-static int transmit(struct dw_peer *peer, const struct iovec *iov, unsigned n, uint32_t segment,
-                    bool whole)
+static int transmit(struct dw_peer *peer, const struct dw_path *path, const struct iovec *iov,
+                    unsigned n, uint32_t segment, bool whole)
 {
     struct dw_rd *rd = dw_rd_of(peer);
-    const struct diwarp_ah *ah = &dw_handle_of(peer)->ah;
-    const struct dw_llp_addr to = dw_ah_addr(ah);
-    whole = whole || dw_path_takes_whole(ah->path, segment, rd->port->ran_ns);
+    struct dw_llp_addr to = path->host;
+    to.port = dw_handle_of(peer)->ah.udp_port;
+    whole = whole || dw_path_takes_whole(path, segment, rd->port->ran_ns);
     int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
@@ -184,7 +197,7 @@ int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, 
                        uint32_t segment)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
-    int rc = transmit(peer, iov, n, segment, false);
+    int rc = transmit(peer, dw_ah_path(&dw_handle_of(peer)->ah), iov, n, segment, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }
@@ -197,8 +210,11 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
     const bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
     const bool ask = datagram->ack_request || filled;
     /* The room for an intro was fixed when the datagram was begun. */
-    put_lead(peer, datagram->qpns, datagram->buf, DW_LLP_DATA, ask ? DW_LLP_ACK_REQUEST : 0,
-             datagram->tx.psn, datagram->intro);
+    put_lead(peer, datagram->qpns, datagram->buf,
+             (struct lead){.type = DW_LLP_DATA,
+                           .flags = ask ? DW_LLP_ACK_REQUEST : 0,
+                           .psn = datagram->tx.psn,
+                           .intro = datagram->intro});
 }
 
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
@@ -248,27 +264,38 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 /* ---- without a PSN ---- */
 
 /* One with `bytes` of body; whole: it is lost rather than cut where it is too long. */
-static int send_body(struct dw_peer *peer, struct dw_qpns qpns, enum dw_llp_type type, uint32_t psn,
-                     const void *body, uint32_t bytes, bool whole)
+static int send_body(struct dw_peer *peer, struct dw_qpns qpns, struct lead lead, const void *body,
+                     uint32_t bytes, bool whole)
 {
     struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
     uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
-    const bool proof = type == DW_LLP_PROOF, intro = proof || !dw_peer_knows_us(peer);
-    const uint32_t lead = DW_LLP_HEADER_BYTES + (intro ? DW_INTRO_BYTES : 0);
-    const struct iovec iov[] = {{head, bytes ? lead : lead + DW_TRAILER_BYTES},
+    lead.intro |= !dw_peer_knows_us(peer);
+    const uint32_t led = DW_LLP_HEADER_BYTES + (lead.intro ? DW_INTRO_BYTES : 0);
+    const struct iovec iov[] = {{head, bytes ? led : led + DW_TRAILER_BYTES},
                                 {(void *)(uintptr_t)body, bytes},
-                                {head + lead, DW_TRAILER_BYTES}};
-    put_lead(peer, qpns, head, type, proof ? DW_LLP_ACK_REQUEST : 0, psn, intro);
-    dw_sealing_add(&sealing, head, lead);
+                                {head + led, DW_TRAILER_BYTES}};
+    put_lead(peer, qpns, head, lead);
+    dw_sealing_add(&sealing, head, led);
     dw_sealing_add(&sealing, body, bytes);
-    dw_sealing_end(&sealing, head + lead);
-    return transmit(peer, iov, bytes ? 3 : 1, lead + bytes + DW_TRAILER_BYTES, whole);
+    dw_sealing_end(&sealing, head + led);
+    return transmit(peer, lead.way ? lead.way->path : dw_ah_path(&dw_handle_of(peer)->ah), iov,
+                    bytes ? 3 : 1, led + bytes + DW_TRAILER_BYTES, whole);
 }
 
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
                     uint32_t bytes)
 {
-    return send_body(peer, (struct dw_qpns){0}, type, psn, body, bytes, false);
+    const bool proof = type == DW_LLP_PROOF;
+    const struct lead lead = {
+        .type = type, .flags = proof ? DW_LLP_ACK_REQUEST : 0, .psn = psn, .intro = proof};
+    return send_body(peer, (struct dw_qpns){0}, lead, body, bytes, false);
+}
+
+void dw_control_by_way(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn,
+                       const struct dw_way *way)
+{
+    const struct lead lead = {.type = type, .psn = psn, .intro = type == DW_LLP_PROBE, .way = way};
+    (void)send_body(peer, (struct dw_qpns){0}, lead, NULL, 0, false);
 }
 
 bool dw_control_ack(struct dw_peer *peer)
@@ -284,8 +311,8 @@ bool dw_control_ack(struct dw_peer *peer)
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
 {
     static uint8_t padding[DW_LLP_SLOT_BYTES]; /* not const: it takes no room in the file */
-    (void)send_body(peer, (struct dw_qpns){0}, DW_LLP_PROBE, psn, padding,
-                    bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
+    (void)send_body(peer, (struct dw_qpns){0}, (struct lead){.type = DW_LLP_PROBE, .psn = psn},
+                    padding, bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
 }
 
 int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
@@ -297,8 +324,8 @@ int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
     uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
     const uint32_t bytes = (uint32_t)dw_record_control_put(body + DW_SEND_SEGMENT_BYTES, control);
     (void)dw_segment_put(body, &ddp, NULL, bytes);
-    const int rc =
-        send_body(peer, qpns, DW_LLP_RECORD, 0, body, DW_SEND_SEGMENT_BYTES + bytes, false);
+    const int rc = send_body(peer, qpns, (struct lead){.type = DW_LLP_RECORD}, body,
+                             DW_SEND_SEGMENT_BYTES + bytes, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }

@@ -46,46 +46,74 @@ uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint3
     return limit && limit < bytes ? limit : bytes;
 }
 
-/* From our interface `here` to the peer's `there`. False: no memory, it is as before. */
-static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local, unsigned here,
-                      const struct diwarp_address *remote, unsigned there)
+/* A path that nobody used so far: our own host may know that it is narrow. */
+static void ask_own_host(struct dw_port *port, struct dw_path *path, const struct dw_llp_addr *to)
+{
+    struct dw_llp *llp = port->datagrams.llp;
+    if (path->asked || !llp->ops->path_mtu_bytes)
+        return;
+    path->asked = true;
+    const uint32_t mtu_bytes = llp->ops->path_mtu_bytes(llp, to);
+    port->datagrams.counters.paths_narrowed +=
+        mtu_bytes && dw_path_on_told(path, dw_datagram_max_bytes(port, to->family, mtu_bytes),
+                                     dw_device_now_ns(port->device));
+}
+
+/* From one of our interfaces to one of the peer's; NULL: no memory. */
+static struct dw_path *path_of(struct dw_port *port, const struct diwarp_address *local,
+                               const struct diwarp_address *remote, struct dw_interface_pair pair)
+{
+    const struct diwarp_interface *theirs = &remote->interfaces[pair.there];
+    const uint32_t ours_bytes = local->interfaces[pair.here].mtu_bytes;
+    const uint32_t mtu = ours_bytes < theirs->mtu_bytes ? ours_bytes : theirs->mtu_bytes;
+    struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
+    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
+    struct dw_path *path =
+        dw_path_get(&port->paths, &addr, pair.here, dw_datagram_max_bytes(port, addr.family, mtu));
+    if (path)
+        ask_own_host(port, path, &addr);
+    return path;
+}
+
+static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address *local,
+                               const struct diwarp_address *remote,
+                               const struct dw_interface_pair *pairs, unsigned count)
+{
+    struct dw_path *paths[DW_WAYS_MAX];
+    unsigned n = 0;
+    while (n < count && (paths[n] = path_of(port, local, remote, pairs[n])))
+        n++;
+    return n ? dw_ways_get(&port->paths, paths, n) : NULL;
+}
+
+/* By those of the pairs that there is memory for. False: there is none, it is as before. */
+static bool set_route(struct diwarp_ah *ah, const struct diwarp_address *local,
+                      const struct diwarp_address *remote, const struct dw_interface_pair *pairs,
+                      unsigned count)
 {
     struct dw_port *port = dw_ah_port(ah);
     const struct dw_service *service = dw_ahs_of(ah)->service;
-    const struct diwarp_interface *theirs = &remote->interfaces[there];
-    const uint32_t ours_bytes = local->interfaces[here].mtu_bytes;
-    const uint32_t mtu = ours_bytes < theirs->mtu_bytes ? ours_bytes : theirs->mtu_bytes;
-    struct dw_llp *llp = port->datagrams.llp;
-    struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
-    memcpy(addr.ip, theirs->ip, sizeof addr.ip);
-    struct dw_path *before = ah->path;
-    struct dw_path *path = dw_path_get(&port->paths, &addr, (uint8_t)here,
-                                       dw_datagram_max_bytes(port, addr.family, mtu));
-    if (!path)
+    struct dw_ways *before = ah->ways, *ways = ways_of(port, local, remote, pairs, count);
+    if (!ways)
         return false;
-    if (path->users == 1 && llp->ops->path_mtu_bytes) {
-        const uint32_t mtu_bytes = llp->ops->path_mtu_bytes(llp, &addr);
-        port->datagrams.counters.paths_narrowed +=
-            mtu_bytes && dw_path_on_told(path, dw_datagram_max_bytes(port, addr.family, mtu_bytes),
-                                         dw_device_now_ns(port->device));
-    }
-    ah->path = path;
-    ah->udp_port = addr.port;
-    ah->peer_datagram_bytes = path->datagram_max_bytes;
+    struct dw_path *path_before = before ? dw_ways_path(before) : NULL;
+    ah->ways = ways;
+    ah->udp_port = remote->port;
+    ah->peer_datagram_bytes = dw_ways_path(ways)->datagram_max_bytes;
     ah->token = remote->token;
     if (!before)
         return true;
-    if (service->on_route)
+    if (service->on_route && path_before != dw_ways_path(ways))
         service->on_route(ah);
-    dw_path_put(&port->paths, before);
+    dw_ways_put(&port->paths, before);
     return true;
 }
 
 void dw_ah_drop_route(struct diwarp_ah *ah)
 {
-    if (ah->path)
-        dw_path_put(&dw_ah_port(ah)->paths, ah->path);
-    ah->path = NULL;
+    if (ah->ways)
+        dw_ways_put(&dw_ah_port(ah)->paths, ah->ways);
+    ah->ways = NULL;
 }
 
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
@@ -96,7 +124,7 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     struct diwarp_address remote = {
         .token = intro->token, .interface_count = 1, .port = intro->port};
     struct diwarp_interface *theirs = &remote.interfaces[0];
-    unsigned here = 0, there = 0; /* where no pair leads to it, the first ones do */
+    struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES] = {{0}}; /* ... if none leads to it */
     theirs->family = intro->family;
     theirs->prefix_bits = v6 ? 64 : 24;
     theirs->loopback = v6 ? !memcmp(intro->ip, &in6addr_loopback, 16) : intro->ip[0] == 127;
@@ -107,8 +135,18 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
         theirs->loopback ||
         dw_interfaces_have(local.interfaces, local.interface_count, theirs->family, theirs->ip);
     remote.host_id = ours ? local.host_id : ~local.host_id;
-    (void)dw_interface_pair(&local, &remote, port->device->attr.same_host, &here, &there);
-    return set_route(ah, &local, here, &remote, there);
+    (void)dw_interface_pairs(&local, &remote, port->device->attr.same_host, pairs);
+    return set_route(ah, &local, &remote, pairs, 1);
+}
+
+/* One that has been spoken with, by a way that the pairs have too, may go on by others. */
+static bool extends(const struct diwarp_ah *ah, const struct diwarp_address *remote,
+                    struct dw_interface_pair first)
+{
+    const struct diwarp_interface *theirs = &remote->interfaces[first.there];
+    const struct dw_llp_addr *host = &dw_ah_path(ah)->host;
+    return ah->ways->count == 1 && ah->token == remote->token &&
+           dw_interfaces_have(theirs, 1, host->family, host->ip);
 }
 
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
@@ -117,16 +155,17 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     const struct diwarp_address local = address_of(qp->port);
     const struct dw_service *service = qp->service;
     struct diwarp_device *device = qp->port->device;
-    unsigned here = 0, there = 0;
-    int rc = dw_interface_pair(&local, address, device->attr.same_host, &here, &there);
-    if (rc)
-        return rc;
-    if (address->interfaces[there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
+    struct dw_interface_pair pairs[DIWARP_MAX_INTERFACES];
+    const int count = dw_interface_pairs(&local, address, device->attr.same_host, pairs);
+    if (count < 0)
+        return count;
+    if (address->interfaces[pairs[0].there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
         address->qpn > DW_QPN_MAX)
         return -EINVAL;
     dw_lock(device);
     struct diwarp_ah *ah = service->get_ah(qp, address);
-    if (ah && !ah->fixed && !set_route(ah, &local, here, address, there)) {
+    if (ah && (!ah->fixed || extends(ah, address, pairs[0])) &&
+        !set_route(ah, &local, address, pairs, (unsigned)count) && !ah->fixed) {
         service->put_ah(ah);
         ah = NULL;
     }
@@ -171,7 +210,7 @@ void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
     const struct dw_ahs *ahs = lock_ahs_of(ah);
     struct dw_llp_addr addr = {.port = ah->udp_port};
-    if (ahs && ah->path) /* it goes with the port */
+    if (ahs && ah->ways) /* they go with the port */
         addr = dw_ah_addr(ah);
     unlock_ahs(ahs);
     dw_llp_format(&addr, buf, len);

@@ -6,7 +6,7 @@
 
 #include "common/base/cells.h"
 #include "common/datagram/datagrams.h"
-#include "common/path/path.h"
+#include "common/path/ways.h"
 
 struct dw_port;   /* qp.h */
 struct dw_region; /* likewise */
@@ -18,7 +18,7 @@ struct dw_service;
 struct diwarp_ah {
     struct diwarp_name name;
     uint64_t token;
-    struct dw_path *path; /* NULL: not routed yet. Goes with the port */
+    struct dw_ways *ways; /* NULL: not routed yet. Goes with the port */
     uint32_t incarnation; /* of the process that is meant; told with its address */
     uint32_t owners;      /* handles given out */
     uint16_t udp_port;
@@ -48,9 +48,14 @@ static inline struct dw_port *dw_ah_port(const struct diwarp_ah *ah)
     return dw_ahs_of(ah)->port;
 }
 
+static inline struct dw_path *dw_ah_path(const struct diwarp_ah *ah)
+{
+    return dw_ways_path(ah->ways);
+}
+
 static inline struct dw_llp_addr dw_ah_addr(const struct diwarp_ah *ah)
 {
-    struct dw_llp_addr addr = ah->path->host;
+    struct dw_llp_addr addr = dw_ah_path(ah)->host;
     addr.port = ah->udp_port;
     return addr;
 }
@@ -58,7 +63,7 @@ static inline struct dw_llp_addr dw_ah_addr(const struct diwarp_ah *ah)
 /* Of one to it. */
 static inline uint32_t dw_ah_datagram_max_bytes(const struct diwarp_ah *ah)
 {
-    return ah->path->datagram_max_bytes;
+    return dw_ah_path(ah)->datagram_max_bytes;
 }
 
 static inline uint64_t dw_name_key(struct diwarp_name name)

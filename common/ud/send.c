@@ -56,7 +56,7 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
     const struct dw_write_record *record = &out->record;
     const struct dw_llp_addr to = dw_ah_addr(out->ah);
-    struct dw_path *path = out->ah->path;
+    struct dw_path *path = dw_ah_path(out->ah);
     dw_path_expire(path, now_ns);
     const uint32_t datagram = dw_ah_datagram_max_bytes(out->ah);
     const uint32_t payload_max =

@@ -85,7 +85,7 @@ static struct sim_endpoint *endpoint_at(const struct sim_net *net, const struct 
 {
     for (unsigned i = 0; i < net->endpoint_count; i++) {
         struct sim_endpoint *endpoint = net->endpoints[i];
-        if (endpoint->addr.port == addr->port && !memcmp(endpoint->addr.ip, addr->ip, 4))
+        if (endpoint->addr.port == addr->port && endpoint->addr.ip[3] == addr->ip[3])
             return endpoint;
     }
     return NULL;
@@ -206,6 +206,13 @@ static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to,
     return false;
 }
 
+static bool is_cut(const struct sim_endpoint *from, const struct dw_llp_addr *to)
+{
+    const struct sim_net *net = from->net;
+    return net->cut_networks >> to->ip[2] & 1 &&
+           (!net->cut_host || net->cut_host == from->addr.ip[3]);
+}
+
 static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
                      uint32_t bytes, bool whole)
 {
@@ -215,7 +222,7 @@ static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, co
         from->link_free_ns = net->now_ns;
     from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
     enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
-    if (verdict == SIM_DROP || !pass_router(from, to, bytes, whole) ||
+    if (verdict == SIM_DROP || is_cut(from, to) || !pass_router(from, to, bytes, whole) ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
         net->lost++;
         return;

@@ -47,6 +47,8 @@ struct sim_net {
     bool gro;              /* waiting datagrams of one sender and size are received together */
     uint8_t full_host;     /* the sockets of all others that send to it are full; 0: to none */
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
+    uint8_t cut_networks;  /* bit n: what is sent to 10.0.n.any vanishes */
+    uint8_t cut_host;      /* ... if this host sends it; 0: any */
     /* A router's way on is so narrow: what does not fit is dropped until its sender's host has been
      * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none.
      */
@@ -90,7 +92,7 @@ void sim_net_init(struct sim_net *net, uint64_t seed);
 /* Every endpoint must have been closed. */
 void sim_net_fini(struct sim_net *net);
 
-/* A socket at 10.0.0.`host`; `owner` is kept for the hooks. */
+/* A socket at 10.0.any.`host`; `owner` is kept for the hooks. */
 int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
                  const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
                  struct dw_llp **llp);

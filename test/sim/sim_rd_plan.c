@@ -18,6 +18,7 @@ static bool percent(struct sim_rd *rd, uint32_t percent_true)
 static void plan_nodes(struct sim_rd *rd)
 {
     static const uint32_t mtus[] = {1500, 1500, 9000, 65536};
+    static const uint64_t cuts_ns[] = {0, 3000000, 100000000, 2000000000};
     static const uint32_t first_serials[] = {0, UINT32_MAX, UINT32_MAX - 20, 0x7fffffff};
     /* Probes bear 32 bits of the clock in units of 2^10 ns. */
     static const uint64_t starts_ns[] = {1000000000, (1ull << 41) - 20000000,
@@ -33,6 +34,10 @@ static void plan_nodes(struct sim_rd *rd)
     uint64_t *random = &rd->random_state;
     config->node_count = 2 + (unsigned)below(rd, 4);
     config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
+    if (percent(rd, 30)) {
+        config->networks = 2 + (unsigned)below(rd, SIM_MAX_NETWORKS - 1);
+        rd->cut_ns = SIM_RANDOM_OF(random, cuts_ns);
+    }
     config->first_serial = SIM_RANDOM_OF(random, first_serials);
     config->start_ns = SIM_RANDOM_OF(random, starts_ns);
     config->gro = percent(rd, 50);

@@ -12,7 +12,9 @@
 #define TICK_NS   1000      /* one round of polls */
 #define STEPS_MAX 400000000 /* 400 s where a timer is due at each; slow, lossy worlds take 50 */
 #define MAX_WC    16
-#define SIM_JOB   7
+/* From one network to the next. */
+#define MTU_STEP_BYTES 100
+#define SIM_JOB        7
 
 void sim_fail(struct sim_world *world, const char *format, ...)
 {
@@ -104,6 +106,7 @@ void sim_config_init(struct sim_config *config, uint64_t seed)
         .node_count = 2,
         .job = SIM_JOB,
         .mtu_bytes = 1500,
+        .networks = 1,
         .start_ns = 1000000000,
         .impairment = {.delay_ns = 5000, .bytes_per_ns = 12.5},
     };
@@ -115,15 +118,15 @@ void sim_node_open(struct sim_world *world, unsigned index)
 {
     struct sim_node *node = &world->nodes[index];
     const struct sim_config *config = &world->config;
-    *node = (struct sim_node){
-        .world = world,
-        .index = index,
-        .interface = {.name = "sim0",
-                      .family = AF_INET,
-                      .prefix_bits = 24,
-                      .mtu_bytes = config->mtu_bytes,
-                      .ip = {10, 0, 0, host_of(world, index)}},
-    };
+    *node = (struct sim_node){.world = world, .index = index};
+    for (unsigned n = 0; n < config->networks; n++)
+        node->interfaces[n] = (struct diwarp_interface){
+            .name = "sim",
+            .family = AF_INET,
+            .prefix_bits = 24,
+            .mtu_bytes = config->mtu_bytes - n * MTU_STEP_BYTES,
+            .ip = {10, 0, (uint8_t)n, host_of(world, index)},
+        };
     struct dw_env env = {
         .now_ns = virtual_now_ns,
         .open_llp = open_llp,
@@ -132,8 +135,8 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .first_serial = config->first_serial,
         .rest_ns = config->rest_ns,
         .forget_ns = config->forget_ns,
-        .interfaces = &node->interface,
-        .interface_count = 1,
+        .interfaces = node->interfaces,
+        .interface_count = config->networks,
     };
     struct diwarp_device_attr attr = config->device;
     attr.name = (struct diwarp_name){.job = config->job, .rank = index};

@@ -10,14 +10,15 @@
 #include "common/rd/parts.h"
 #include "test/sim/sim_net.h"
 
-#define SIM_MAX_NODES 16
+#define SIM_MAX_NODES    16
+#define SIM_MAX_NETWORKS 3
 
 struct sim_world;
 
 struct sim_node {
     struct sim_world *world;
     unsigned index;
-    struct diwarp_interface interface;
+    struct diwarp_interface interfaces[SIM_MAX_NETWORKS];
     struct diwarp_device *device;
     struct diwarp_pd *pd;
     struct diwarp_cq *cq;
@@ -33,7 +34,8 @@ struct sim_config {
     unsigned node_count;
     uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
-    uint32_t path_mtu_bytes;      /* as of struct sim_net */
+    unsigned networks;       /* each node has an interface in each: the first leads, by its MTU */
+    uint32_t path_mtu_bytes; /* as of struct sim_net */
     uint8_t hosts[SIM_MAX_NODES]; /* last byte of the node's address; 0: its index + 1 */
     uint64_t start_ns;            /* by the virtual clock */
     uint32_t first_serial;

@@ -277,7 +277,7 @@ static void two_peers__told_of_one__both_fit_and_recover(void **state)
     static uint8_t data[5000];
     struct fixture *f = open_two_on_one_host();
     send_to_both(f, data);
-    assert_ptr_equal(f->world.nodes[0].ahs[1]->path, f->world.nodes[0].ahs[2]->path);
+    assert_ptr_equal(f->world.nodes[0].ahs[1]->ways, f->world.nodes[0].ahs[2]->ways);
     f->world.net.path_mtu_bytes = NARROW_MTU_BYTES;
     post_small(f, 3);
     tell(f, 0, 1, NARROW_MTU_BYTES);

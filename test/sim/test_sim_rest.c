@@ -152,7 +152,8 @@ static void send_kept(struct fixture *f)
         .segment_bytes = kept_bytes,
     };
     assert_true(kept_bytes > 0);
-    assert_int_equal(from->qp->port->datagrams.llp->ops->send(from->qp->port->datagrams.llp, &train), 0);
+    assert_int_equal(
+        from->qp->port->datagrams.llp->ops->send(from->qp->port->datagrams.llp, &train), 0);
 }
 
 static void rest__a_duplicate_wakes_it_and_is_one(void **state)

@@ -286,6 +286,17 @@ static const struct {
     {"nothing there", false, "", LO "e 10.0.0.1/24 1500", -1, -1},
 };
 
+/* The first pair; 99 where there is none. */
+static int first_pair(const struct diwarp_address *local, const struct diwarp_address *peer,
+                      enum diwarp_switch same_host, unsigned *l, unsigned *p)
+{
+    struct dw_interface_pair all[DIWARP_MAX_INTERFACES] = {{99, 99}};
+    const int rc = dw_interface_pairs(local, peer, same_host, all);
+    *l = all[0].here;
+    *p = all[0].there;
+    return rc;
+}
+
 static void interface_pair__cases(void **state)
 {
     (void)state;
@@ -294,14 +305,35 @@ static void interface_pair__cases(void **state)
         struct diwarp_address peer =
             address_of(pairs[i].same_host ? 0x70007 : 0x80008, pairs[i].peer);
         unsigned l = 99, p = 99;
-        int rc = dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p);
+        int rc = first_pair(&local, &peer, DIWARP_AUTO, &l, &p);
         bool ok = pairs[i].local_index < 0 ? rc == -ENETUNREACH && l == 99 && p == 99
-                                           : rc == 0 && l == (unsigned)pairs[i].local_index &&
+                                           : rc >= 1 && l == (unsigned)pairs[i].local_index &&
                                                  p == (unsigned)pairs[i].peer_index;
         if (!ok) {
             fail_msg("%s: rc %d, pair %u %u", pairs[i].what, rc, l, p);
         }
     }
+}
+
+static void interface_pairs__one_for_each_of_the_peers__best_first(void **state)
+{
+    (void)state;
+    static const struct dw_interface_pair wanted[] = {{1, 3}, {2, 1}, {1, 2}, {3, 4}};
+    struct diwarp_address local = address_of(
+        0x70007,
+        LO "e 10.0.0.1/24 1500; i 10.1.0.1/24 9000; s fd00::1/64 1500; b 172.17.0.1/16 1500");
+    struct diwarp_address peer = address_of(
+        2, LO "i 10.1.0.2/24 1400; r 192.168.0.2/24 9000; e 10.0.0.2/24 1500; s fd01::2/64 1500;"
+              "b 172.17.0.1/16 1500");
+    struct dw_interface_pair all[DIWARP_MAX_INTERFACES];
+    const int count = dw_interface_pairs(&local, &peer, DIWARP_AUTO, all);
+    assert_int_equal(count, sizeof wanted / sizeof *wanted);
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(all[i].here, wanted[i].here);
+        assert_int_equal(all[i].there, wanted[i].there);
+    }
+    /* Loopback never fails. */
+    assert_int_equal(dw_interface_pairs(&local, &local, DIWARP_AUTO, all), 1);
 }
 
 /* Addresses come from peers. */
@@ -312,12 +344,12 @@ static void interface_pair__survives_wild_addresses(void **state)
     struct diwarp_address peer;
     unsigned l, p;
     memset(&peer, 0xff, sizeof(peer));
-    assert_int_equal(dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p), -ENETUNREACH);
+    assert_int_equal(first_pair(&local, &peer, DIWARP_AUTO, &l, &p), -ENETUNREACH);
     for (unsigned i = 0; i < DIWARP_MAX_INTERFACES; i++) {
         peer.interfaces[i].family = AF_INET;
         peer.interfaces[i].loopback = false;
     }
-    assert_int_equal(dw_interface_pair(&local, &peer, DIWARP_AUTO, &l, &p), 0);
+    assert_int_equal(first_pair(&local, &peer, DIWARP_AUTO, &l, &p), DIWARP_MAX_INTERFACES);
     assert_true(l < 1 && p < DIWARP_MAX_INTERFACES);
 }
 
@@ -366,9 +398,9 @@ static void interface_pair__same_host(void **state)
         struct diwarp_address local = address_of(ids[0], same_hosts[i / 3].local);
         struct diwarp_address peer = address_of(ids[i % 3], same_hosts[i / 3].peer);
         unsigned l = 99, p = 99;
-        int rc = dw_interface_pair(&local, &peer, same_hosts[i / 3].same_host, &l, &p);
+        int rc = first_pair(&local, &peer, same_hosts[i / 3].same_host, &l, &p);
         bool ok =
-            want < 0 ? rc == -ENETUNREACH : rc == 0 && l == (unsigned)want && p == (unsigned)want;
+            want < 0 ? rc == -ENETUNREACH : rc >= 1 && l == (unsigned)want && p == (unsigned)want;
         if (!ok) {
             fail_msg("%s, ids %zu: rc %d, pair %u %u", same_hosts[i / 3].what, i % 3, rc, l, p);
         }
@@ -385,6 +417,7 @@ int main(void)
         cmocka_unit_test(interface_list__says_what_there_is),
         cmocka_unit_test(interface_list__known_but_down_is_no_device),
         cmocka_unit_test(interface_pair__cases),
+        cmocka_unit_test(interface_pairs__one_for_each_of_the_peers__best_first),
         cmocka_unit_test(interface_pair__survives_wild_addresses),
         cmocka_unit_test(interface_pair__same_host),
     };

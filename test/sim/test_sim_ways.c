@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Several pairs of interfaces lead to a peer, and some lead nowhere: from the beginning, later, or
+ * in one direction only. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test/sim/sim_fixture.h"
+
+#define FIRST     1u /* of cut_networks: the one that both ends choose */
+#define ALL_BUT_2 3u
+#define BYTES     300000u
+
+static struct fixture *open_networks(unsigned networks)
+{
+    struct fixture *f = fixture_new();
+    f->config.networks = networks;
+    f->config.device.peer_timeout_ns = 60 * SECOND;
+    fixture_open(f);
+    return f;
+}
+
+static void post(struct fixture *f, unsigned node, uint64_t wr_id)
+{
+    static uint8_t data;
+    assert_int_equal(fixture_post(f, node, 1 - node, wr_id, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+}
+
+/* A Send each way, both at once, is there within that time. */
+static void both_send(struct fixture *f, uint64_t within_ns)
+{
+    const uint64_t begin_ns = f->world.net.now_ns;
+    f->wc_count = 0;
+    post(f, 0, 1);
+    post(f, 1, 1);
+    while ((fixture_count(f, 0, IBV_WC_SEND) == 0 || fixture_count(f, 1, IBV_WC_SEND) == 0) &&
+           f->world.net.now_ns - begin_ns < within_ns)
+        sim_world_run_for(&f->world, MS);
+    for (unsigned node = 0; node < 2; node++)
+        fixture_assert_status(f, node, 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+    fixture_run(f, SECOND);
+}
+
+static unsigned way_of(const struct fixture *f, unsigned node)
+{
+    return f->world.nodes[node].ahs[1 - node]->ways->current;
+}
+
+static void first_choice_leads_nowhere__another_is_found(void **state)
+{
+    (void)state;
+    for (unsigned networks = 2; networks <= SIM_MAX_NETWORKS; networks++) {
+        struct fixture *f = open_networks(networks);
+        f->world.net.cut_networks = networks == 2 ? FIRST : ALL_BUT_2;
+        both_send(f, 500 * MS);
+        assert_int_equal(way_of(f, 0), networks - 1);
+        assert_int_equal(way_of(f, 1), networks - 1);
+        both_send(f, MS); /* and kept */
+        fixture_close(f);
+    }
+}
+
+/* Only one has something to send; the other's acknowledgements take the way of what they
+ * acknowledge. */
+static void first_choice_leads_nowhere__one_sends(void **state)
+{
+    (void)state;
+    for (unsigned node = 0; node < 2; node++) {
+        struct fixture *f = open_networks(2);
+        f->world.net.cut_networks = FIRST;
+        post(f, node, 1);
+        fixture_run(f, SECOND);
+        fixture_assert_status(f, node, 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+        assert_int_equal(way_of(f, 1 - node), 1);
+        fixture_close(f);
+    }
+}
+
+static void way_fails_amid_a_transfer__it_goes_on_by_another(void **state)
+{
+    (void)state;
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+    for (unsigned i = 0; i < 2 * 3; i++) { /* whose datagrams vanish: all, one's */
+        struct fixture *f = open_networks(2);
+        uint8_t *local = fixture_payload(1, BYTES), *remote = fixture_payload(2, BYTES);
+        struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+        both_send(f, MS);
+        const enum ibv_wr_opcode opcode = opcodes[i % 2];
+        assert_int_equal(fixture_post(f, 0, 1, 2, opcode, 0, local, BYTES, mr), 0);
+        sim_world_run_for(&f->world, 20000);
+        f->world.net.cut_networks = FIRST;
+        f->world.net.cut_host = (uint8_t)(i / 2);
+        fixture_run(f, 5 * SECOND);
+        fixture_assert_status(f, 0, 2,
+                              opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE,
+                              IBV_WC_SUCCESS);
+        assert_memory_equal(local, remote, BYTES);
+        fixture_close(f);
+        free(local);
+        free(remote);
+    }
+}
+
+/* It is the peer that does not answer: what it reads first came by the way that works. */
+static void peer_computes__the_way_stays(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fixture *f = open_networks(SIM_MAX_NETWORKS);
+        if (i)
+            both_send(f, MS);
+        f->world.nodes[1].paused_until_ns = f->world.net.now_ns + 5 * SECOND;
+        post(f, 0, 2);
+        fixture_run(f, 10 * SECOND);
+        fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+        assert_int_equal(way_of(f, 0), 0);
+        assert_int_equal(way_of(f, 1), 0);
+        fixture_close(f);
+    }
+}
+
+/* Neither is what is lost now and then. */
+static void losses__the_way_stays(void **state)
+{
+    (void)state;
+    struct fixture *f = open_networks(2);
+    both_send(f, MS);
+    f->world.net.impairment.loss_permille = 100;
+    for (unsigned i = 0; i < 200; i++)
+        both_send(f, SECOND);
+    assert_true(sim_counters(&f->world, 0)->ways_changed <= 2);
+    f->world.net.impairment.loss_permille = 0;
+    fixture_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_choice_leads_nowhere__another_is_found),
+        cmocka_unit_test(first_choice_leads_nowhere__one_sends),
+        cmocka_unit_test(way_fails_amid_a_transfer__it_goes_on_by_another),
+        cmocka_unit_test(peer_computes__the_way_stays),
+        cmocka_unit_test(losses__the_way_stays),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
