@@ -182,6 +182,7 @@ struct mca_btl_diwarp_module {
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
+    bool silent_told;  /* a peer was never heard, and the user knows */
     bool gone_told;    /* a peer is gone: one line is enough where that ends the job */
     bool failure_told; /* of an access */
 };

@@ -50,28 +50,47 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, NULL, &wc->src, release[0], message, len - 1);
 }
 
-static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+/* Why a peer is silent or gone; NULL: nothing is known. */
+static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
 {
     static const char *const texts[] = {
         [DIWARP_GONE_UNREACHABLE] =
             "its host says that no process has its port (ICMP port unreachable)",
+        [DIWARP_GONE_PROHIBITED] =
+            "a firewall says that it lets nothing through to it (ICMP communication prohibited)",
         [DIWARP_GONE_NO_ROOM] = "it asks, and takes none of the answers",
         [DIWARP_GONE_RESTARTED] = "it ended, and another process has started under its rank",
     };
-    char text[256];
-    const char *why = text;
     if (wc->wc.vendor_err == DIWARP_GONE_TOO_LARGE)
-        snprintf(text, sizeof text,
+        snprintf(text, len,
                  "what it is sent in datagrams of %u bytes does not get through, small ones do: "
                  "see the MTU of the hosts and of switches between, or set "
                  "btl_diwarp_datagram_max",
                  wc->wc.byte_len);
     else if (wc->wc.vendor_err == DIWARP_GONE_NOT_SENT)
-        snprintf(text, sizeof text, "this host cannot send to it: %s",
-                 strerror((int)wc->wc.byte_len));
+        snprintf(text, len, "this host cannot send to it: %s", strerror((int)wc->wc.byte_len));
     else
-        why = texts[wc->wc.vendor_err]; /* NULL: it was silent */
-    mca_btl_diwarp_peer_on_gone(module, &wc->src, why);
+        return texts[wc->wc.vendor_err];
+    return text;
+}
+
+static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    char text[256];
+    mca_btl_diwarp_peer_on_gone(module, &wc->src, reason(wc, text, sizeof text));
+}
+
+/* One of the first is enough: what is wrong is mostly so for all. */
+static void on_silent(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
+{
+    char ways[512], text[256];
+    if (module->silent_told || diwarp_explain_peer(module->qp, wc->src, ways, sizeof ways))
+        return;
+    module->silent_told = true;
+    const char *why = reason(wc, text, sizeof text);
+    MCA_BTL_DIWARP_HELP("nothing heard", OPAL_PROC_MY_NAME.vpid, mca_btl_diwarp_peer_host(&wc->src),
+                        wc->src.rank, ways,
+                        why ? why : "nothing tells; a firewall may drop UDP without a word");
 }
 
 static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
@@ -87,6 +106,8 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_release(module, wc);
     else if (opcode == DIWARP_WC_PEER_GONE)
         on_gone(module, wc);
+    else if (opcode == DIWARP_WC_PEER_SILENT)
+        on_silent(module, wc);
     else /* a request of ours, whatever its opcode: verbs leaves that undefined in an error */
         mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
                                 wc->wc.status, wc);

@@ -233,11 +233,15 @@ enum diwarp_wc_opcode {
     /* A peer is gone: `src` names it, wc.status is IBV_WC_RETRY_EXC_ERR, wc.vendor_err is one of
      * diwarp_gone. What was under way with it completes next. */
     DIWARP_WC_PEER_GONE,
+    /* Of another host's process that a request waits for nothing has been heard for 1.5 s, nor
+     * ever: `src` and wc.vendor_err as above; nothing ends. See diwarp_explain_peer(). */
+    DIWARP_WC_PEER_SILENT,
 };
 
 enum diwarp_gone {
     DIWARP_GONE_SILENT,      /* for diwarp_device_attr.peer_timeout_ns */
     DIWARP_GONE_UNREACHABLE, /* its host answers that no process has its port (ICMP) */
+    DIWARP_GONE_PROHIBITED,  /* a firewall answers that nothing is let through to it (ICMP) */
     DIWARP_GONE_NO_ROOM,     /* for one more answer to it: it takes none */
     DIWARP_GONE_TOO_LARGE,   /* what is sent to it, of wc.byte_len bytes, vanishes; less does not */
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
@@ -332,6 +336,10 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);
+/* RD: the pairs of addresses that lead to a process, as "10.0.0.1 to 10.0.0.2:40001", with commas
+ * between, the one in use first, cut to len; for messages. -ENOENT: it has no handle. */
+DIWARP_EXPORT int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name name, char *buf,
+                                      size_t len);
 /* "10.0.0.2:40001", for messages. */
 DIWARP_EXPORT void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len);
 

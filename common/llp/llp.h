@@ -40,6 +40,12 @@ struct dw_llp_train {
 
 struct dw_llp;
 
+/* No MTU is as small. */
+enum dw_llp_told {
+    DW_LLP_NO_PORT = 0,    /* nobody has the port */
+    DW_LLP_PROHIBITED = 1, /* a firewall lets nothing through to it */
+};
+
 struct dw_llp_ops {
     /* 0, or -EAGAIN: nothing sent, try again later; -EHOSTUNREACH and kin: this destination cannot
      * be reached now. A train is sent whole or (GSO not usable there) datagram by datagram;
@@ -48,8 +54,8 @@ struct dw_llp_ops {
     /* Without blocking: how many bytes came to buf, of DW_LLP_SLOT_BYTES, as datagrams of
      * *segment_bytes (never 0) each but the last; of a longer datagram, its length. -1: nothing. */
     int (*recv)(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes);
-    /* What ICMP, or the own host, says of a destination of ours (RFC 792 and 4443): 0: nobody has
-     * the port; else the MTU of a path that is narrower than a datagram was. -1: nothing. */
+    /* What ICMP, or the own host, says of a destination of ours (RFC 792, 1812 and 4443): one of
+     * dw_llp_told, or the MTU of a path that is narrower than a datagram was. -1: nothing. */
     int (*icmp)(struct dw_llp *llp, struct dw_llp_addr *to);
     /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
      * NULL: of any. */

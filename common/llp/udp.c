@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include <linux/errqueue.h>
+#include <linux/icmp.h>
+#include <linux/icmpv6.h>
 
 #include "common/llp/socket.h"
 
@@ -280,9 +282,22 @@ static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr 
     return mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
 }
 
-/* What an entry of the error queue says: that nobody has the port (ECONNREFUSED), that the path is
- * too narrow (EMSGSIZE, also by the own host), or nothing of interest (0): a host or network that
- * cannot be reached may be so for a while only, as when a route changes or a cable is out. */
+/* "Communication prohibited", as firewalls say (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1). */
+static bool is_prohibited(const struct sock_extended_err *error)
+{
+    if (error->ee_origin == SO_EE_ORIGIN_ICMP)
+        return error->ee_type == ICMP_DEST_UNREACH &&
+               (error->ee_code == ICMP_NET_ANO || error->ee_code == ICMP_HOST_ANO ||
+                error->ee_code == ICMP_PKT_FILTERED);
+    return error->ee_origin == SO_EE_ORIGIN_ICMP6 && error->ee_type == ICMPV6_DEST_UNREACH &&
+           (error->ee_code == ICMPV6_ADM_PROHIBITED || error->ee_code == ICMPV6_POLICY_FAIL ||
+            error->ee_code == ICMPV6_REJECT_ROUTE);
+}
+
+/* What an entry of the error queue says: that nobody has the port (ECONNREFUSED), that a firewall
+ * lets nothing through (EACCES), that the path is too narrow (EMSGSIZE, also by the own host), or
+ * nothing of interest (0): a host or network that cannot be reached may be so for a while only, as
+ * when a route changes or a cable is out. */
 static int parse(struct msghdr *msg)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
@@ -294,6 +309,8 @@ static int parse(struct msghdr *msg)
         memcpy(&error, CMSG_DATA(cmsg), sizeof error);
         bool by_icmp =
             error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
+        if (is_prohibited(&error))
+            return EACCES;
         bool known = (error.ee_errno == ECONNREFUSED && by_icmp) || error.ee_errno == EMSGSIZE;
         return known ? (int)error.ee_errno : 0;
     }
@@ -315,7 +332,11 @@ static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
         *to = dw_sockaddr_get(&name);
         /* The kernel has judged what the message claims. */
         const int mtu_bytes = error == EMSGSIZE ? (int)udp_path_mtu_bytes(llp, to) : 0;
-        if (error == ECONNREFUSED || mtu_bytes > 0)
+        if (error == EACCES)
+            return DW_LLP_PROHIBITED;
+        if (error == ECONNREFUSED)
+            return DW_LLP_NO_PORT;
+        if (mtu_bytes > 0)
             return mtu_bytes;
     }
     return -1;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "common/base/siphash.h"
-#include "common/path/ways.h"
 #include "common/wire/bytes.h"
 #include "common/wire/llp_header.h"
 
@@ -41,10 +40,6 @@ void dw_paths_fini(struct dw_paths *paths)
     for (size_t slot = 0; (path = dw_map_next(&paths->buckets, &slot));)
         for (struct dw_path *next; path; path = next) {
             next = path->next;
-            for (struct dw_ways *ways = path->ways, *others; ways; ways = others) {
-                others = ways->next;
-                free(ways);
-            }
             free(path);
         }
     dw_map_fini(&paths->buckets);

@@ -45,6 +45,17 @@ void dw_ways_put(struct dw_paths *paths, struct dw_ways *ways)
     free(ways);
 }
 
+void dw_ways_fini(struct dw_paths *paths)
+{
+    struct dw_path *path;
+    for (size_t slot = 0; (path = dw_map_next(&paths->buckets, &slot));)
+        for (; path; path = path->next)
+            for (struct dw_ways *ways = path->ways, *others; ways; ways = others) {
+                others = ways->next;
+                free(ways);
+            }
+}
+
 unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host)
 {
     unsigned i = 0;

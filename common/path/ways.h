@@ -28,6 +28,8 @@ static inline struct dw_path *dw_ways_path(const struct dw_ways *ways)
  * each; made if there are none. NULL: no memory; the paths are put. */
 struct dw_ways *dw_ways_get(struct dw_paths *paths, struct dw_path *const *list, unsigned count);
 void dw_ways_put(struct dw_paths *paths, struct dw_ways *ways);
+/* Frees those that there are, before dw_paths_fini(). */
+void dw_ways_fini(struct dw_paths *paths);
 
 /* Index of the way to that host; or the count: none leads there. */
 unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host);

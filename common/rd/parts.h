@@ -121,6 +121,8 @@ void dw_probe_on_asked_again(struct dw_peer *peer);
 uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
 /* Datagrams on the path have become shorter or longer. */
 void dw_probe_on_path(void *state, struct dw_path *path);
+/* Tells each QP of the service of the peer: any may wait for it. */
+void dw_peer_tell(const struct dw_peer *peer, enum diwarp_wc_opcode opcode, enum diwarp_gone why);
 /* What a peer may have under way whatever the delay: more, the shorter its datagrams are. */
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle);
 
@@ -201,8 +203,9 @@ void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
 /* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
  * told. */
 void dw_peers_forget_qp(struct diwarp_qp *qp);
-/* ICMP says that nobody has that port of the path's host. */
-void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+/* ICMP says that nobody has that port of the path's host, or that nothing gets there. */
+void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port,
+                             enum dw_llp_told why, uint64_t now_ns);
 /* The service goes: ends all. */
 void dw_peers_fini(struct dw_rd *rd);
 

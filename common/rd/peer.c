@@ -207,33 +207,13 @@ static void end_all(struct dw_peer *peer, enum dw_ending how)
     release(peer);
 }
 
-/* Each QP of the service is told: any may wait for the peer. */
-static void tell_gone(const struct dw_peer *peer)
-{
-    const uint32_t detail = peer->doom == DIWARP_GONE_NOT_SENT    ? peer->send_error
-                            : peer->doom == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
-                                                                  : 0;
-    dw_foreach (qp, struct diwarp_qp, link, &dw_rd_of(peer)->port->qps) {
-        const struct diwarp_wc wc = {
-            .wc = {.status = IBV_WC_RETRY_EXC_ERR,
-                   .opcode = (enum ibv_wc_opcode)DIWARP_WC_PEER_GONE,
-                   .vendor_err = peer->doom,
-                   .byte_len = detail,
-                   .qp_num = qp->num},
-            .src = dw_handle_of(peer)->ah.name,
-        };
-        if (qp->service == dw_rd_of(peer)->handles.ahs.service)
-            dw_cq_push(qp->cq, &wc);
-    }
-}
-
 void dw_peers_fail_doomed(struct dw_rd *rd)
 {
     while (!dw_list_empty(&rd->doomed)) {
         struct dw_peer *peer = dw_container(rd->doomed.next, struct dw_peer, flush_link);
         dw_list_remove(&peer->flush_link);
         rd->counters->peers_gone++;
-        tell_gone(peer);
+        dw_peer_tell(peer, DIWARP_WC_PEER_GONE, peer->doom);
         dw_handle_set_state(dw_handle_of(peer), DW_PEER_GONE);
         end_all(peer, DW_END_IN_ERROR);
     }
@@ -277,7 +257,8 @@ void dw_peers_fini(struct dw_rd *rd)
         end_all(peer, DW_END_QUIETLY);
 }
 
-void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns)
+void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_port,
+                             enum dw_llp_told why, uint64_t now_ns)
 {
     (void)state;
     dw_foreach (peer, struct dw_peer, path_link, &path->awake) {
@@ -285,6 +266,7 @@ void dw_peers_on_unreachable(void *state, struct dw_path *path, uint16_t udp_por
             continue;
         if (peer->unreachables < DW_OFTEN)
             peer->unreachables++;
+        peer->prohibited = why == DW_LLP_PROHIBITED;
         dw_timers_wake(peer, now_ns);
     }
 }

@@ -13,7 +13,9 @@
  * another host a firewall says so, too, while its rules are loaded anew; our own host's refusal to
  * send to a peer is borne as long. */
 #define UNREACHABLE_REMOTE_NS 10000000000ull
-#define PROBE_CLOCK_SHIFT     10
+/* Of a process never heard, within which a user wants to know. */
+#define WARN_NS           1500000000ull
+#define PROBE_CLOCK_SHIFT 10
 /* Of a probe's PSN the part that is its time. */
 #define CLOCK_MASK 0x1fffffffu
 /* Beside it: it is one of a pair, and that asks for the path's sake, not for what is stuck. */
@@ -305,10 +307,42 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
     if (unreachable &&
         dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
         soon_ns = DW_ASK_NS;
-    *why = peer->send_error ? DIWARP_GONE_NOT_SENT
-           : unreachable    ? DIWARP_GONE_UNREACHABLE
-                            : DIWARP_GONE_SILENT;
+    *why = peer->send_error   ? DIWARP_GONE_NOT_SENT
+           : !unreachable     ? DIWARP_GONE_SILENT
+           : peer->prohibited ? DIWARP_GONE_PROHIBITED
+                              : DIWARP_GONE_UNREACHABLE;
     return !limit_ns ? UINT64_MAX : soon_ns < limit_ns ? soon_ns : limit_ns;
+}
+
+void dw_peer_tell(const struct dw_peer *peer, enum diwarp_wc_opcode opcode, enum diwarp_gone why)
+{
+    const uint32_t detail = why == DIWARP_GONE_NOT_SENT    ? peer->send_error
+                            : why == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
+                                                           : 0;
+    dw_foreach (qp, struct diwarp_qp, link, &dw_rd_of(peer)->port->qps) {
+        const struct diwarp_wc wc = {
+            .wc = {.status = opcode == DIWARP_WC_PEER_GONE ? IBV_WC_RETRY_EXC_ERR : IBV_WC_SUCCESS,
+                   .opcode = (enum ibv_wc_opcode)opcode,
+                   .vendor_err = why,
+                   .byte_len = detail,
+                   .qp_num = qp->num},
+            .src = dw_handle_of(peer)->ah.name,
+        };
+        if (qp->service == dw_rd_of(peer)->handles.ahs.service)
+            dw_cq_push(qp->cq, &wc);
+    }
+}
+
+/* Where it is on this host nothing is in the way: it has not begun, or waits for a core. */
+static void warn_of_silence(struct dw_peer *peer, enum diwarp_gone why, uint64_t silent_ns)
+{
+    const struct diwarp_device *device = dw_rd_of(peer)->port->device;
+    const struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
+    if (silent_ns < WARN_NS || peer->warned || dw_handle_of(peer)->heard ||
+        device->interfaces[path->local_interface].loopback)
+        return;
+    peer->warned = true;
+    dw_peer_tell(peer, DIWARP_WC_PEER_SILENT, why);
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
@@ -316,8 +350,11 @@ static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
     enum diwarp_gone why;
     const uint64_t limit_ns = patience_ns(peer, &why);
     /* Silence counts from the first probe without an answer: with nothing owed there is none. */
-    if (peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns &&
-        dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) > limit_ns) {
+    const bool silent = peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns;
+    const uint64_t silent_ns =
+        silent ? dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) : 0;
+    warn_of_silence(peer, why, silent_ns);
+    if (silent_ns > limit_ns) {
         /* The application need not hear that a peer of which it wants nothing is silent. */
         peer->confirming = false;
         peer->data_acked = true;

@@ -113,6 +113,8 @@ struct dw_peer {
     bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1;    /* our last probe did */
     bool sent : 1;           /* at least one, since it woke */
+    bool prohibited : 1;     /* so says ICMP where it says unreachable */
+    bool warned : 1;         /* the application, that nothing was ever heard of it */
     bool trying : 1;         /* other ways: by the current one it has not answered since */
     uint8_t unanswered : 2;  /* probes in a row, up to DW_OFTEN */
     uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */

@@ -244,6 +244,13 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
     return ah;
 }
 
+static struct diwarp_ah *find_ah(void *state, struct diwarp_name name)
+{
+    struct dw_rd *rd = state;
+    struct dw_handle *handle = dw_handle_find(&rd->handles, name);
+    return handle && handle->ah.ways ? &handle->ah : NULL;
+}
+
 static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 {
     struct dw_handle *handle = dw_container(ah, struct dw_handle, ah);
@@ -298,6 +305,7 @@ const struct dw_service dw_rd_service = {
     .owes = owes,
     .get_ah = get_ah,
     .get_ah_of_qpn = get_ah_of_qpn,
+    .find_ah = find_ah,
     .on_route = on_route,
     .put_ah = put_ah,
     .place = dw_rd_place,

@@ -2,7 +2,9 @@
 /* Addresses, and the handles made of them, which are routed here; services keep them. */
 #include "common/rnic/qp.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/llp/interface.h"
@@ -214,6 +216,39 @@ void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
         addr = dw_ah_addr(ah);
     unlock_ahs(ahs);
     dw_llp_format(&addr, buf, len);
+}
+
+/* Appends to what is in buf. */
+static void explain_way(const struct diwarp_ah *ah, const struct dw_path *path, char *buf,
+                        size_t len)
+{
+    const struct diwarp_interface *mine =
+        &dw_ah_port(ah)->device->interfaces[path->local_interface];
+    const size_t used = strlen(buf);
+    char here[INET6_ADDRSTRLEN] = "?", there[INET6_ADDRSTRLEN + 8];
+    struct dw_llp_addr addr = path->host;
+    addr.port = ah->udp_port;
+    inet_ntop(mine->family, mine->ip, here, sizeof here);
+    dw_llp_format(&addr, there, sizeof there);
+    snprintf(buf + used, len - used, "%s%s to %s", used ? ", " : "", here, there);
+}
+
+int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name name, char *buf, size_t len)
+{
+    if (!len)
+        return -EINVAL;
+    buf[0] = '\0';
+    dw_lock(qp->port->device);
+    const struct diwarp_ah *ah =
+        qp->service->find_ah ? qp->service->find_ah(qp->state, name) : NULL;
+    const struct dw_ways *ways = ah ? ah->ways : NULL;
+    if (ways)
+        explain_way(ah, dw_ways_path(ways), buf, len);
+    for (unsigned i = 0; ways && i < ways->count; i++)
+        if (i != ways->current)
+            explain_way(ah, ways->paths[i], buf, len);
+    dw_unlock(qp->port->device);
+    return ways ? 0 : -ENOENT;
 }
 
 /* ---- the network form of an address ---- */

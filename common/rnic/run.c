@@ -81,12 +81,13 @@ static bool receive(struct dw_port *port, uint64_t now_ns)
     return dw_datagrams_receive(&port->datagrams, at ? at : port->datagrams.stage, now_ns);
 }
 
-static void on_icmp(struct dw_port *port, struct dw_path *path, uint16_t udp_port,
-                    uint32_t mtu_bytes, uint64_t now_ns)
+static void on_icmp(struct dw_port *port, struct dw_path *path, uint16_t udp_port, uint32_t told,
+                    uint64_t now_ns)
 {
-    if (!mtu_bytes) {
-        EACH_SERVICE(port, on_unreachable, service->on_unreachable(state, path, udp_port, now_ns))
-    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, path->host.family, mtu_bytes),
+    if (told == DW_LLP_NO_PORT || told == DW_LLP_PROHIBITED) {
+        EACH_SERVICE(port, on_unreachable,
+                     service->on_unreachable(state, path, udp_port, (enum dw_llp_told)told, now_ns))
+    } else if (dw_path_on_told(path, dw_datagram_max_bytes(port, path->host.family, told),
                                now_ns)) {
         port->datagrams.counters.paths_narrowed++;
         EACH_SERVICE(port, on_narrow, service->on_narrow(state, path))
@@ -97,11 +98,11 @@ static void take_icmp(struct dw_port *port, uint64_t now_ns)
 {
     struct dw_llp *llp = port->datagrams.llp;
     struct dw_llp_addr to;
-    int mtu = 0;
-    for (unsigned i = 0; llp->told && i < EVENTS_PER_RUN && (mtu = llp->ops->icmp(llp, &to)) >= 0;
+    int told = 0;
+    for (unsigned i = 0; llp->told && i < EVENTS_PER_RUN && (told = llp->ops->icmp(llp, &to)) >= 0;
          i++)
         for (struct dw_path *path = dw_paths_find(&port->paths, &to); path; path = path->next)
-            on_icmp(port, path, to.port, (uint32_t)mtu, now_ns);
+            on_icmp(port, path, to.port, (uint32_t)told, now_ns);
 }
 
 /* ---- a run ---- */
@@ -211,6 +212,7 @@ static void port_close(struct dw_port *port)
     dw_map_fini(&port->qp_by_num);
     dw_datagrams_fini(&port->datagrams);
     dw_heap_fini(&port->timers);
+    dw_ways_fini(&port->paths);
     dw_paths_fini(&port->paths);
     free(port);
 }

@@ -100,6 +100,8 @@ struct dw_service {
     void (*on_route)(struct diwarp_ah *ah);
     /* Of a routed handle, one for a QP number. NULL: no memory. */
     struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
+    /* That of a process, NULL: none. May be NULL. */
+    struct diwarp_ah *(*find_ah)(void *state, struct diwarp_name name);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 
@@ -110,8 +112,9 @@ struct dw_service {
     /* qp: whom it is for; NULL, not of UD: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                  uint64_t now_ns);
-    /* ICMP: nobody has that port of the path's host. May be NULL. */
-    void (*on_unreachable)(void *state, struct dw_path *path, uint16_t udp_port, uint64_t now_ns);
+    /* ICMP: nobody has that port of the path's host, or gets to it. May be NULL. */
+    void (*on_unreachable)(void *state, struct dw_path *path, uint16_t udp_port,
+                           enum dw_llp_told why, uint64_t now_ns);
     /* Datagrams on that path have become shorter. May be NULL. */
     void (*on_narrow)(void *state, struct dw_path *path);
     /* What the application has been handed leaves no room for more. May be NULL. */

@@ -98,7 +98,7 @@ static void refuse(struct sim_net *net, const struct sim_datagram *datagram)
             continue;
         net->endpoints[i]->told = true;
         net->endpoints[i]->icmp_to = datagram->to;
-        net->endpoints[i]->icmp_mtu_bytes = 0;
+        net->endpoints[i]->icmp_mtu_bytes = net->rejecting ? net->rejection : DW_LLP_NO_PORT;
     }
 }
 
@@ -336,7 +336,7 @@ static int sim_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
     bool told = endpoint->told;
     endpoint->told = false;
     *to = endpoint->icmp_to;
-    if (told && endpoint->icmp_mtu_bytes) {
+    if (told && endpoint->icmp_mtu_bytes > DW_LLP_PROHIBITED) {
         const uint32_t truth = endpoint->net->path_mtu_bytes;
         endpoint->believed_mtu_bytes = truth ? truth : endpoint->icmp_mtu_bytes;
         endpoint->believed_until_ns = endpoint->net->now_ns + BELIEVED_NS;

@@ -54,7 +54,8 @@ struct sim_net {
      */
     uint32_t path_mtu_bytes;
     uint32_t claimed_mtu_bytes; /* what it says instead; 0: the truth */
-    bool rejecting;             /* all hosts say "port unreachable" to all that comes */
+    bool rejecting;             /* all hosts say `rejection` to all that comes */
+    enum dw_llp_told rejection;
     struct dw_heap in_flight;
     struct sim_endpoint *endpoints[SIM_MAX_ENDPOINTS];
     unsigned endpoint_count;
@@ -85,7 +86,7 @@ struct sim_endpoint {
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */
     struct dw_llp_addr icmp_to;
-    uint32_t icmp_mtu_bytes; /* 0: port unreachable */
+    uint32_t icmp_mtu_bytes; /* or a dw_llp_told */
 };
 
 void sim_net_init(struct sim_net *net, uint64_t seed);

@@ -291,7 +291,7 @@ static void on_wc(struct sim_world *world, struct sim_node *node, const struct d
         on_release(node, wc);
     else if ((int)wc->wc.opcode == DIWARP_WC_PEER_GONE)
         sim_fail(world, "node %u: peer %u is called gone", node->index, wc->src.rank);
-    else
+    else if ((int)wc->wc.opcode != DIWARP_WC_PEER_SILENT)
         on_completion(node, wc);
 }
 

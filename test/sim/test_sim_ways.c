@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several pairs of interfaces lead to a peer, and some lead nowhere: from the beginning, later, or
  * in one direction only. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,6 +136,69 @@ static void losses__the_way_stays(void **state)
     fixture_close(f);
 }
 
+/* ---- none leads there ---- */
+
+static void no_way__warned_once__goes_on_later(void **state)
+{
+    (void)state;
+    struct fixture *f = open_networks(2);
+    f->world.net.cut_networks = 3;
+    post(f, 0, 1);
+    sim_world_run_for(&f->world, 1400 * MS);
+    assert_int_equal(f->wc_count, 0);
+    sim_world_run_for(&f->world, 500 * MS);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_SILENT), 1);
+    assert_int_equal(f->wcs[0].wc.vendor_err, DIWARP_GONE_SILENT);
+    assert_int_equal(f->wcs[0].src.rank, 1);
+    char text[128];
+    const struct diwarp_name nobody = {.rank = 99}, peer = f->wcs[0].src;
+    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    assert_int_equal(diwarp_explain_peer(qp, peer, text, sizeof text), 0);
+    assert_string_equal(text, "10.0.0.1 to 10.0.0.2:40000, 10.0.1.1 to 10.0.1.2:40000");
+    assert_int_equal(diwarp_explain_peer(qp, peer, text, 10), 0);
+    assert_string_equal(text, "10.0.0.1 ");
+    assert_int_equal(diwarp_explain_peer(qp, nobody, text, sizeof text), -ENOENT);
+    sim_world_run_for(&f->world, 5 * SECOND);
+    f->world.net.cut_networks = 0;
+    fixture_run(f, SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_SILENT), 1);
+    fixture_close(f);
+}
+
+static void peer_heard_before__no_warning(void **state)
+{
+    (void)state;
+    struct fixture *f = open_networks(1);
+    both_send(f, MS);
+    f->world.net.cut_networks = FIRST;
+    post(f, 0, 2);
+    sim_world_run_for(&f->world, 10 * SECOND);
+    f->world.net.cut_networks = 0;
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_SILENT), 0);
+    fixture_close(f);
+}
+
+/* A firewall that says so: named in the warning, and the end of the peer as a port that nobody has
+ * is. */
+static void prohibited__named__gone_soon(void **state)
+{
+    (void)state;
+    struct fixture *f = open_networks(1);
+    f->world.net.rejecting = true;
+    f->world.net.rejection = DW_LLP_PROHIBITED;
+    post(f, 0, 1);
+    sim_world_run_for(&f->world, 2 * SECOND);
+    assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_SILENT), 1);
+    assert_int_equal(f->wcs[0].wc.vendor_err, DIWARP_GONE_PROHIBITED);
+    sim_world_run_for(&f->world, 10 * SECOND);
+    assert_int_equal(fixture_find(f, 0, 0, DIWARP_WC_PEER_GONE)->wc.vendor_err,
+                     DIWARP_GONE_PROHIBITED);
+    fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_RETRY_EXC_ERR);
+    fixture_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +207,9 @@ int main(void)
         cmocka_unit_test(way_fails_amid_a_transfer__it_goes_on_by_another),
         cmocka_unit_test(peer_computes__the_way_stays),
         cmocka_unit_test(losses__the_way_stays),
+        cmocka_unit_test(no_way__warned_once__goes_on_later),
+        cmocka_unit_test(peer_heard_before__no_warning),
+        cmocka_unit_test(prohibited__named__gone_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
