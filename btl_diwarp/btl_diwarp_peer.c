@@ -182,6 +182,15 @@ void mca_btl_diwarp_show_job(const struct mca_btl_diwarp_module *module, const c
                                module->address.port, module->peers);
 }
 
+static bool has_family_of(const struct diwarp_address *one, const struct diwarp_address *other)
+{
+    for (unsigned i = 0; i < one->interface_count; i++)
+        for (unsigned j = 0; j < other->interface_count; j++)
+            if (one->interfaces[i].family == other->interfaces[j].family)
+                return true;
+    return false;
+}
+
 void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *module,
                                           const opal_proc_t *proc,
                                           const struct diwarp_address *peer)
@@ -189,9 +198,9 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
     const char *host = opal_get_proc_hostname(proc);
     char mine_text[TEXT_BYTES], peer_text[TEXT_BYTES];
     const struct diwarp_address *mine = &module->address;
-    const char *remedy = mine->interfaces[0].family != peer->interfaces[0].family /* of all */
-                             ? "one uses IPv4, the other IPv6: btl_diwarp_if_include chooses"
-                             : "if they share a host, btl_diwarp_same_host on says so";
+    const char *remedy = has_family_of(mine, peer)
+                             ? "if they share a host, btl_diwarp_same_host on says so"
+                             : "one uses IPv4, the other IPv6: btl_diwarp_if_include chooses";
     format_address(mine, mine_text);
     format_address(peer, peer_text);
     MCA_BTL_DIWARP_SAY("not used: no way from %s (%s) to %s (%s); %s", opal_process_info.nodename,

@@ -196,6 +196,8 @@ static int listen_at(void *arg, const union dw_sockaddr *name, socklen_t len)
     int fd = socket(name->any.sa_family, SOCKET_TYPE, 0), rc = 0;
     if (fd < 0)
         return -errno;
+    if (name->any.sa_family == AF_INET6) /* IPv4, too */
+        dw_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (dw_sockaddr_get(name).port) /* connections that ended lately would keep it */
         dw_set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind(fd, &name->any, len) < 0 || listen(fd, SOMAXCONN) < 0) {

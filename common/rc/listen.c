@@ -235,13 +235,8 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
                   struct diwarp_diagnosis *why)
 {
     struct diwarp_device *device = pd->device;
-    struct dw_llp_addr at = {.family = AF_INET6, .port = device->attr.port_min};
-    for (unsigned i = 0; i < device->interface_count; i++)
-        if (device->interfaces[i].family == AF_INET)
-            at.family = AF_INET;
-    /* As for datagrams: one interface, listen there only. */
-    if (device->interface_count == 1)
-        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
+    struct dw_llp_addr at = dw_device_listens_at(device);
+    at.port = device->attr.port_min;
     struct diwarp_listener *listener = malloc(sizeof *listener);
     if (!listener) {
         dw_explain(why, "out of memory");

@@ -87,21 +87,25 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
     return 0;
 }
 
+/* 2: there is an interface of that family that leads to other hosts; 1: a loopback one; 0: none. */
+static unsigned reach_of(const struct diwarp_interface *list, unsigned n, uint8_t family)
+{
+    unsigned reach = 0;
+    for (unsigned i = 0; i < n && reach < 2; i++)
+        if (list[i].family == family && list[i].mtu_bytes >= DW_MTU_MIN_BYTES)
+            reach = list[i].loopback ? 1 : 2;
+    return reach;
+}
+
 /* Those of `list` that are used, as many as there is room for. No peer takes an address with a
- * small MTU. The one socket is of one family: IPv4, unless only IPv6 leads to other hosts. */
+ * small MTU. A socket for both families is only taken where both lead to other hosts. */
 static int keep_interfaces(struct diwarp_device *device, const struct diwarp_interface *list,
                            unsigned n, struct diwarp_diagnosis *why)
 {
-    uint8_t family = AF_INET6;
-    for (unsigned i = 0, best = 0; i < n; i++) {
-        const unsigned rank = (list[i].loopback ? 0u : 2u) + (list[i].family == AF_INET);
-        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || rank < best)
-            continue;
-        best = rank;
-        family = list[i].family;
-    }
+    const unsigned v4 = reach_of(list, n, AF_INET), v6 = reach_of(list, n, AF_INET6);
     for (unsigned i = 0; i < n; i++) {
-        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || list[i].family != family)
+        const bool used = list[i].family == AF_INET ? v4 == 2 || v6 < 2 : v6 == 2 || !v4;
+        if (list[i].mtu_bytes < DW_MTU_MIN_BYTES || !used)
             continue;
         if (device->interface_count < DIWARP_MAX_INTERFACES)
             device->interfaces[device->interface_count++] = list[i];
@@ -177,6 +181,17 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     pthread_mutex_init(&new->lock, NULL);
     *device = new;
     return 0;
+}
+
+struct dw_llp_addr dw_device_listens_at(const struct diwarp_device *device)
+{
+    struct dw_llp_addr at = {.family = AF_INET};
+    for (unsigned i = 0; i < device->interface_count; i++)
+        if (device->interfaces[i].family == AF_INET6)
+            at.family = AF_INET6;
+    if (device->interface_count == 1)
+        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
+    return at;
 }
 
 void diwarp_close_device(struct diwarp_device *device)

@@ -80,6 +80,10 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
                      const struct dw_service *const *services, struct diwarp_device **device,
                      struct diwarp_diagnosis *why);
 
+/* Where its sockets are bound: one interface, there only. Several: to any, of IPv6 where there is
+ * one, which takes IPv4, too; the token keeps strangers out. */
+struct dw_llp_addr dw_device_listens_at(const struct diwarp_device *device);
+
 uint64_t dw_device_now_ns(const struct diwarp_device *device);
 
 /* Next of the device's random numbers; never 0. Nobody can tell one from others. */

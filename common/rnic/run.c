@@ -198,10 +198,7 @@ static const struct dw_runner_ops runner_ops = {
 static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
 {
     const struct diwarp_device *device = port->device;
-    struct dw_llp_addr at = {.family = device->interfaces[0].family}; /* all are of one */
-    /* One interface: listen there only. Several: any; the token keeps strangers out. */
-    if (device->interface_count == 1)
-        memcpy(at.ip, device->interfaces[0].ip, sizeof at.ip);
+    const struct dw_llp_addr at = dw_device_listens_at(device);
     return device->env.open_llp(device->env.arg, &device->attr, &at, &port->datagrams.counters,
                                 &port->datagrams.llp, why);
 }

@@ -86,38 +86,45 @@ static void device_query__tells_what_is_there(void **state)
     diwarp_close_device(device);
 }
 
-/* One socket, one family: IPv6 is kept where there is nothing else. */
-static void device_open__keeps_one_family(void **state)
+/* Both families where both lead to other hosts; else the one that does, or else IPv4. */
+static void device_open__keeps_families_that_lead_on(void **state)
 {
     (void)state;
     static const struct diwarp_interface all[] = {
+        {.name = "lo", .family = AF_INET, .loopback = true, .mtu_bytes = 65536, .ip = {127}},
+        {.name = "lo6", .family = AF_INET6, .loopback = true, .mtu_bytes = 65536},
         {.name = "six0", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfd}},
         {.name = "four0", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 1500, .ip = {10, 1}},
-        {.name = "six1", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc}},
-        {.name = "four1", .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 1500, .ip = {10, 2}},
-        {.name = "six2", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc, 1}},
-        {.name = "six3", .family = AF_INET6, .prefix_bits = 64, .mtu_bytes = 9000, .ip = {0xfc, 2}},
     };
-    struct diwarp_device_attr attr = loopback_attr(1);
-    struct dw_env env = {.interfaces = all, .interface_count = 6};
-    struct diwarp_device *device;
-    struct diwarp_device_info info;
-
-    assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
-    diwarp_query_device(device, &info);
-    assert_int_equal(info.interface_count, 2);
-    assert_string_equal(info.interfaces[0].name, "four0");
-    assert_string_equal(info.interfaces[1].name, "four1");
-    diwarp_close_device(device);
-
-    env.interfaces = &all[4];
-    env.interface_count = 2;
-    assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
-    diwarp_query_device(device, &info);
-    assert_int_equal(info.interface_count, 2);
-    assert_string_equal(info.interfaces[0].name, "six2");
-    assert_string_equal(info.interfaces[1].name, "six3");
-    diwarp_close_device(device);
+    static const struct {
+        unsigned first, count;
+        const char *kept[4];
+        uint8_t family;
+    } cases[] = {
+        {0, 4, {"lo", "lo6", "six0", "four0"}, AF_INET6},
+        {0, 2, {"lo"}, AF_INET},
+        {1, 1, {"lo6"}, AF_INET6},
+        {0, 3, {"lo6", "six0"}, AF_INET6},
+        {3, 1, {"four0"}, AF_INET},
+        {2, 2, {"six0", "four0"}, AF_INET6},
+    };
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct diwarp_device_attr attr = loopback_attr(1);
+        const struct dw_env env = {.interfaces = &all[cases[i].first],
+                                   .interface_count = cases[i].count};
+        struct diwarp_device *device;
+        struct diwarp_device_info info;
+        unsigned n = 0;
+        assert_int_equal(dw_device_open(&attr, &env, &device, NULL), 0);
+        diwarp_query_device(device, &info);
+        for (; n < 4 && cases[i].kept[n]; n++)
+            assert_string_equal(info.interfaces[n].name, cases[i].kept[n]);
+        assert_int_equal(info.interface_count, n);
+        const struct dw_llp_addr at = dw_device_listens_at(device);
+        assert_int_equal(at.family, cases[i].family);
+        assert_memory_equal(at.ip, n > 1 ? (uint8_t[16]){0} : info.interfaces[0].ip, 16);
+        diwarp_close_device(device);
+    }
 }
 
 /* What is not used takes the place of nothing that is. */
@@ -134,6 +141,7 @@ static void device_open__counts_what_is_kept(void **state)
     for (unsigned i = 0; i < USELESS + GOOD; i++) {
         all[i] = (struct diwarp_interface){.family = i % 2 || i >= USELESS ? AF_INET : AF_INET6,
                                            .prefix_bits = 24,
+                                           .loopback = i < USELESS && !(i % 2),
                                            .mtu_bytes = i < USELESS && i % 2 ? 68 : 1500,
                                            .ip = {10, (uint8_t)i}};
     }
@@ -449,7 +457,7 @@ int main(void)
         cmocka_unit_test(device_open__wrong_interfaces_are_named),
         cmocka_unit_test(device_open__small_mtus_are_left_out),
         cmocka_unit_test(device_query__tells_what_is_there),
-        cmocka_unit_test(device_open__keeps_one_family),
+        cmocka_unit_test(device_open__keeps_families_that_lead_on),
         cmocka_unit_test(device_open__counts_what_is_kept),
         cmocka_unit_test(device_random__seeds),
         cmocka_unit_test(device_random__tells_nothing_of_the_next),
