@@ -46,9 +46,9 @@ static uint32_t pair_bytes(const struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_contact *contact = &peer->records.contact;
     /* One that is silent says nothing of the path, and has to read them all one day. */
-    const bool due = now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS &&
-                     contact->heard_ns >= contact->probe_sent_ns;
-    return due ? dw_probe_stuck_bytes(peer) : 0;
+    const bool due = now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS ||
+                     (peer->pairs_lost && peer->pairs_lost < DW_OFTEN);
+    return due && contact->heard_ns >= contact->probe_sent_ns ? dw_probe_stuck_bytes(peer) : 0;
 }
 
 static void on_answer(struct dw_peer *peer)
@@ -255,6 +255,8 @@ static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
     struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
     if (peer->pairs_lost < UINT16_MAX)
         peer->pairs_lost++;
+    if (peer->pairs_lost < DW_OFTEN)
+        dw_timers_wake(peer, now_ns);
     if (peer->pairs_lost >= DW_OFTEN &&
         dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns)) {
         dw_rd_of(peer)->counters->paths_narrowed++;
@@ -294,9 +296,19 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, const struct dw_llp_header *hea
 
 /* ---- the timer ---- */
 
+/* Why it is silent, if this host, or ICMP so many times, has said so. */
+static enum diwarp_gone reason(const struct dw_peer *peer, unsigned told)
+{
+    if (peer->send_error)
+        return DIWARP_GONE_NOT_SENT;
+    if (peer->unreachables < told)
+        return DIWARP_GONE_SILENT;
+    return peer->prohibited ? DIWARP_GONE_PROHIBITED : DIWARP_GONE_UNREACHABLE;
+}
+
 /* How long it may be silent. To what has been heard, or may have got something, a route may come
  * back. */
-static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
+static uint64_t patience_ns(const struct dw_peer *peer)
 {
     const struct diwarp_device *device = dw_rd_of(peer)->port->device;
     const struct dw_llp_addr *host = &dw_ah_path(&dw_handle_of(peer)->ah)->host;
@@ -307,10 +319,6 @@ static uint64_t patience_ns(const struct dw_peer *peer, enum diwarp_gone *why)
     if (unreachable &&
         dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
         soon_ns = DW_ASK_NS;
-    *why = peer->send_error   ? DIWARP_GONE_NOT_SENT
-           : !unreachable     ? DIWARP_GONE_SILENT
-           : peer->prohibited ? DIWARP_GONE_PROHIBITED
-                              : DIWARP_GONE_UNREACHABLE;
     return !limit_ns ? UINT64_MAX : soon_ns < limit_ns ? soon_ns : limit_ns;
 }
 
@@ -334,7 +342,7 @@ void dw_peer_tell(const struct dw_peer *peer, enum diwarp_wc_opcode opcode, enum
 }
 
 /* Where it is on this host nothing is in the way: it has not begun, or waits for a core. */
-static void warn_of_silence(struct dw_peer *peer, enum diwarp_gone why, uint64_t silent_ns)
+static void warn_of_silence(struct dw_peer *peer, uint64_t silent_ns)
 {
     const struct diwarp_device *device = dw_rd_of(peer)->port->device;
     const struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
@@ -342,24 +350,22 @@ static void warn_of_silence(struct dw_peer *peer, enum diwarp_gone why, uint64_t
         device->interfaces[path->local_interface].loopback)
         return;
     peer->warned = true;
-    dw_peer_tell(peer, DIWARP_WC_PEER_SILENT, why);
+    dw_peer_tell(peer, DIWARP_WC_PEER_SILENT, reason(peer, 1));
 }
 
 static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
 {
-    enum diwarp_gone why;
-    const uint64_t limit_ns = patience_ns(peer, &why);
     /* Silence counts from the first probe without an answer: with nothing owed there is none. */
     const bool silent = peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns;
     const uint64_t silent_ns =
         silent ? dw_silence_ns(dw_rd_of(peer), peer->records.silent_since) : 0;
-    warn_of_silence(peer, why, silent_ns);
-    if (silent_ns > limit_ns) {
+    warn_of_silence(peer, silent_ns);
+    if (silent_ns > patience_ns(peer)) {
         /* The application need not hear that a peer of which it wants nothing is silent. */
         peer->confirming = false;
         peer->data_acked = true;
         if (dw_timers_peer_owes(peer))
-            dw_peer_doom(peer, why);
+            dw_peer_doom(peer, reason(peer, DW_OFTEN));
         return;
     }
     const bool due = now_ns >= dw_timers_probe_due_ns(peer);
