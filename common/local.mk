@@ -28,6 +28,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \
+	common/llp/siblings.c \
+	common/llp/siblings.h \
 	common/llp/socket.c \
 	common/llp/socket.h \
 	common/llp/stream.h \

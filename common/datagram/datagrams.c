@@ -105,6 +105,16 @@ bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arriva
     return is_well_formed(counters, rc);
 }
 
+static void on_other_token(struct dw_datagrams *datagrams, uint64_t token, const uint8_t *buf,
+                           uint32_t len)
+{
+    struct dw_llp *llp = datagrams->llp;
+    if (llp->ops->forward && llp->ops->forward(llp, token, buf, len))
+        datagrams->counters.forwarded++;
+    else
+        datagrams->counters.drop_token++;
+}
+
 static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
                         uint16_t train, uint64_t now_ns)
 {
@@ -115,7 +125,7 @@ static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint
     if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
         return;
     if (arrival.header.token != datagrams->token)
-        counters->drop_token++;
+        on_other_token(datagrams, arrival.header.token, buf, len);
     else if (!(arrival.header.flags & DW_LLP_NO_CRC) != datagrams->crc)
         counters->drop_crc++; /* one flipped bit must not switch the check off */
     else

@@ -71,7 +71,8 @@ struct diwarp_device_attr {
     struct diwarp_name name;
     const char *if_include;              /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
     const char *if_exclude;              /* names or CIDR; ignored when if_include is set */
-    uint16_t port_min, port_max;         /* 0, 0: any free port; port_max 0: port_min only */
+    uint16_t port_min, port_max;         /* 0, 0: any free port; port_max 0: port_min only. Where
+                                          * the range has too few, processes of a user share ports */
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;
@@ -155,6 +156,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                       \
     X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")   \
     X(drop_version, "datagrams", "dropped: another wire version")                                \
+    X(forwarded, "datagrams", "came for a process that shares the port, and were sent on")       \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
     X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \

@@ -54,6 +54,12 @@ struct dw_llp_ops {
     /* Without blocking: how many bytes came to buf, of DW_LLP_SLOT_BYTES, as datagrams of
      * *segment_bytes (never 0) each but the last; of a longer datagram, its length. -1: nothing. */
     int (*recv)(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes);
+    /* Others may share the port: what is meant for this process bears the key. May be NULL. */
+    void (*share)(struct dw_llp *llp, uint64_t key);
+    /* A datagram that bears another one; false: nobody who shares the port has it. NULL: so for
+     * all.
+     */
+    bool (*forward)(struct dw_llp *llp, uint64_t key, const uint8_t *buf, uint32_t bytes);
     /* What ICMP, or the own host, says of a destination of ours (RFC 792, 1812 and 4443): one of
      * dw_llp_told, or the MTU of a path that is narrower than a datagram was. -1: nothing. */
     int (*icmp)(struct dw_llp *llp, struct dw_llp_addr *to);

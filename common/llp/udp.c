@@ -24,6 +24,7 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 
+#include "common/llp/siblings.h"
 #include "common/llp/socket.h"
 
 /* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
@@ -42,6 +43,9 @@
 
 struct dw_udp {
     struct dw_llp llp;
+    int fd; /* the socket; llp.fd may watch it together with another one */
+    struct dw_siblings siblings;
+    bool shares; /* its port is of a range: other processes may have it, too */
     uint8_t family;
     union dw_sockaddr bound_ip; /* port 0 */
     int discovery;              /* IP_PMTUDISC_DO between sends */
@@ -72,7 +76,7 @@ static int set_discovery(struct dw_udp *udp, int discovery)
     _Static_assert(IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT && IP_PMTUDISC_DO == IPV6_PMTUDISC_DO &&
                        IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE,
                    "both families number them alike");
-    const int fd = udp->llp.fd;
+    const int fd = udp->fd;
     int rc =
         udp->family == AF_INET6 ? dw_set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, discovery) : 0;
     udp->discovery = discovery;
@@ -93,9 +97,9 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         return -EAFNOSUPPORT;
     for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
         long sent = msg->msg_iovlen == 1 && !msg->msg_control
-                        ? syscall(SYS_sendto, udp->llp.fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
+                        ? syscall(SYS_sendto, udp->fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
                                   msg->msg_name, msg->msg_namelen)
-                        : syscall(SYS_sendmsg, udp->llp.fd, msg, 0);
+                        : syscall(SYS_sendmsg, udp->fd, msg, 0);
         counters->tx_syscalls++;
         if (__builtin_expect(sent >= 0, 1)) {
             counters->tx_datagrams += bytes > segment ? (bytes + segment - 1) / segment : 1;
@@ -210,7 +214,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
     if (fits && bytes == udp->before_bytes) {
         udp->gro_allowed = false;
-        udp->llp.gro = dw_set_int(udp->llp.fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+        udp->llp.gro = dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
     }
     udp->before_bytes = bytes;
 }
@@ -220,7 +224,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     const long bytes =
-        syscall(SYS_recvfrom, udp->llp.fd, buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC, NULL, NULL);
+        syscall(SYS_recvfrom, udp->fd, buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC, NULL, NULL);
     *segment_bytes = bytes > 0 ? (uint32_t)bytes : 0;
     if (udp->gro_allowed)
         gro_on_received(udp, *segment_bytes);
@@ -235,7 +239,7 @@ static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segmen
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof told)];
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    const long bytes = syscall(SYS_recvmsg, udp->llp.fd, &msg, MSG_TRUNC);
+    const long bytes = syscall(SYS_recvmsg, udp->fd, &msg, MSG_TRUNC);
     const struct cmsghdr *cmsg = bytes > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
     if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
         cmsg->cmsg_len == CMSG_LEN(sizeof told))
@@ -248,17 +252,33 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     for (unsigned attempt = 1;; attempt++) {
-        const long bytes =
+        long bytes =
             llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
+        const int error = bytes < 0 ? errno : 0;
+        if (error == EAGAIN &&
+            (bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES)) >= 0)
+            *segment_bytes = (uint32_t)bytes;
         if (bytes >= 0) {
             llp->counters->rx_syscalls++;
             *segment_bytes += bytes == 0; /* receivers divide by it */
             return (int)bytes;
         }
         llp->counters->rx_empty_syscalls++;
-        if (!is_pending_error(udp, errno) || attempt == ATTEMPTS)
+        if (!is_pending_error(udp, error) || attempt == ATTEMPTS)
             return -1;
     }
+}
+
+static void udp_share(struct dw_llp *llp, uint64_t key)
+{
+    struct dw_udp *udp = (struct dw_udp *)llp;
+    if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fd, llp->port, key))
+        llp->fd = udp->siblings.poll_fd;
+}
+
+static bool udp_forward(struct dw_llp *llp, uint64_t key, const uint8_t *buf, uint32_t bytes)
+{
+    return dw_siblings_forward(&((struct dw_udp *)llp)->siblings, key, buf, bytes);
 }
 
 /* ---- ICMP ---- */
@@ -327,7 +347,7 @@ static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
                              .msg_namelen = sizeof name,
                              .msg_control = control,
                              .msg_controllen = sizeof control};
-        llp->told = recvmsg(llp->fd, &msg, MSG_ERRQUEUE) >= 0;
+        llp->told = recvmsg(((struct dw_udp *)llp)->fd, &msg, MSG_ERRQUEUE) >= 0;
         int error = llp->told && msg.msg_namelen > 0 ? parse(&msg) : 0;
         *to = dw_sockaddr_get(&name);
         /* The kernel has judged what the message claims. */
@@ -346,20 +366,26 @@ static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 
 static void udp_close(struct dw_llp *llp)
 {
-    if (llp->fd >= 0)
-        close(llp->fd);
-    free(llp);
+    struct dw_udp *udp = (struct dw_udp *)llp;
+    dw_siblings_close(&udp->siblings);
+    if (udp->fd >= 0)
+        close(udp->fd);
+    free(udp);
 }
 
 static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memory)
 {
-    memory->base_bytes += sizeof(struct dw_udp);
-    dw_llp_add_socket(llp->fd, memory);
+    const struct dw_udp *udp = (const struct dw_udp *)llp;
+    memory->base_bytes += sizeof *udp;
+    dw_llp_add_socket(udp->fd, memory);
+    dw_siblings_add_memory(&udp->siblings, memory);
 }
 
 static const struct dw_llp_ops udp_ops = {
     .send = udp_send,
     .recv = udp_recv,
+    .share = udp_share,
+    .forward = udp_forward,
     .icmp = udp_icmp,
     .path_mtu_bytes = udp_path_mtu_bytes,
     .close = udp_close,
@@ -375,7 +401,8 @@ static void explain_bind(const struct diwarp_device_attr *attr, const struct dw_
     inet_ntop(at->family, at->ip, ip, sizeof ip);
     if (error == EADDRINUSE && first > 0)
         dw_explain(why,
-                   "every UDP port of the range %u-%u is in use on this host (%s); "
+                   "every UDP port of the range %u-%u is in use on this host (%s), and not by "
+                   "diwarp of this user; "
                    "choose another or a wider range with the %s (0: any free port)",
                    first, last, ip, remedy);
     else if (error == EADDRINUSE)
@@ -398,7 +425,7 @@ static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
 static int open_socket(struct dw_udp *udp, const struct diwarp_device_attr *attr,
                        const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
 {
-    int *fd = &udp->llp.fd;
+    int *fd = &udp->fd;
     *fd = socket(at->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int rc = *fd < 0 ? -errno : set_discovery(udp, IP_PMTUDISC_DO);
     if (!rc && at->family == AF_INET6) {
@@ -410,7 +437,10 @@ static int open_socket(struct dw_udp *udp, const struct diwarp_device_attr *attr
         dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
         return rc;
     }
-    rc = dw_take_port(at, attr->port_min, attr->port_max, bind_to, fd);
+    if (attr->port_min)
+        rc = dw_siblings_bind(*fd, at, attr->port_min, attr->port_max, attr->name.rank);
+    else
+        rc = dw_take_port(at, 0, 0, bind_to, fd);
     rc = rc ? rc : dw_port_of(*fd);
     if (rc < 0)
         explain_bind(attr, at, -rc, why);
@@ -427,13 +457,16 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
         return -ENOMEM;
     udp->llp.ops = &udp_ops;
     udp->llp.counters = counters;
+    dw_siblings_init(&udp->siblings);
+    udp->shares = attr->port_min > 0;
     udp->family = at->family;
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
-    const int rc = open_socket(udp, attr, at, why), fd = udp->llp.fd;
+    const int rc = open_socket(udp, attr, at, why), fd = udp->fd;
     if (rc) {
         udp_close(&udp->llp);
         return rc;
     }
+    udp->llp.fd = fd;
     udp->llp.rcvbuf_bytes = dw_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
     udp->llp.sndbuf_bytes = dw_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;

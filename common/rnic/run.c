@@ -243,6 +243,8 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         port_close(port);
         return rc;
     }
+    if (port->datagrams.llp->ops->share)
+        port->datagrams.llp->ops->share(port->datagrams.llp, port->datagrams.token);
     port->runner.fd = port->datagrams.llp->fd;
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;

@@ -317,6 +317,20 @@ static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
     return told;
 }
 
+static void fault_share(struct dw_llp *llp, uint64_t key)
+{
+    struct dw_llp *inner = ((const struct fault *)llp)->inner;
+    if (inner->ops->share)
+        inner->ops->share(inner, key);
+    llp->fd = inner->fd;
+}
+
+static bool fault_forward(struct dw_llp *llp, uint64_t key, const uint8_t *buf, uint32_t bytes)
+{
+    struct dw_llp *inner = ((const struct fault *)llp)->inner;
+    return inner->ops->forward && inner->ops->forward(inner, key, buf, bytes);
+}
+
 /* What it damages does not stay in memory. */
 static uint32_t fault_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
 {
@@ -360,6 +374,8 @@ static void fault_add_memory(const struct dw_llp *llp, struct diwarp_memory *mem
 static const struct dw_llp_ops fault_ops = {
     .send = fault_send,
     .recv = fault_recv,
+    .share = fault_share,
+    .forward = fault_forward,
     .icmp = fault_icmp,
     .path_mtu_bytes = fault_path_mtu_bytes,
     .close = fault_close,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* UDP as an LLP: opening sockets (ports, addresses, buffers, families). */
 #include <errno.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "test/unit/udp_fixture.h"
 
@@ -34,6 +36,15 @@ static uint16_t free_pair(void)
     return 0;
 }
 
+/* By a program that shares it with nobody. */
+static int hold_port(uint16_t port)
+{
+    const struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(port)};
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    return fd;
+}
+
 static void udp_open__port_range(void **state)
 {
     (void)state;
@@ -48,6 +59,11 @@ static void udp_open__port_range(void **state)
     assert_int_equal(first->port, attr.port_min);
     assert_int_equal(second->port, attr.port_max);
 
+    close_llp(second);
+    const int other = hold_port(attr.port_max);
+
+    attr.port_min = attr.port_max;
+    snprintf(range, sizeof(range), "%u-%u", (unsigned)attr.port_min, (unsigned)attr.port_max);
     assert_int_equal(dw_udp_open(NULL, &attr, &bind_at, &rx_counters, &refused, &why), -EADDRINUSE);
     assert_non_null(strstr(why.text, range));
     assert_non_null(strstr(why.text, "in use"));
@@ -59,12 +75,72 @@ static void udp_open__port_range(void **state)
     why.text[0] = '\0';
     assert_int_equal(dw_udp_open(NULL, &attr, &bind_at, &rx_counters, &refused, &why), -EADDRINUSE);
     assert_true(strlen(why.text) > 0);
-    close_llp(first);
-    first = open_llp(&attr, &tx_counters);
-    assert_int_equal(first->port, attr.port_min);
+    close(other);
+    second = open_llp(&attr, &tx_counters);
+    assert_int_equal(second->port, attr.port_min);
     assert_null(refused);
     close_llp(first);
     close_llp(second);
+}
+
+enum { SHARERS = 4, SENDERS = 32 };
+
+/* One datagram to each of them in turn, each from a socket of its own. */
+static void send_keys(uint16_t port, const uint64_t *keys)
+{
+    const struct dw_llp_addr to = to_loopback(AF_INET, port);
+    const struct diwarp_device_attr plain = attr_plain();
+    for (unsigned s = 0; s < SENDERS; s++) {
+        struct dw_llp *tx = open_llp(&plain, &tx_counters);
+        const struct iovec iov = {(void *)(uintptr_t)&keys[s % SHARERS], sizeof *keys};
+        const struct dw_llp_train train = {.to = &to,
+                                           .iov = &iov,
+                                           .iov_count = 1,
+                                           .total_bytes = sizeof *keys,
+                                           .segment_bytes = sizeof *keys};
+        assert_int_equal(tx->ops->send(tx, &train), 0);
+        close_llp(tx);
+    }
+}
+
+/* More processes than ports: each is reached by its key, whichever of them the kernel picks. */
+static void udp_open__ports_are_shared(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = attr_plain();
+    struct dw_llp *llps[SHARERS];
+    uint64_t keys[SHARERS], key = 0;
+    unsigned got[SHARERS] = {0}, forwarded = 0;
+    uint32_t each;
+    attr.port_min = free_pair();
+    for (unsigned i = 0; i < SHARERS; i++) {
+        attr.name.rank = i;
+        llps[i] = open_llp(&attr, &rx_counters);
+        assert_int_equal(llps[i]->port, attr.port_min);
+        keys[i] = 1000 + i;
+        llps[i]->ops->share(llps[i], keys[i]);
+    }
+    send_keys(attr.port_min, keys);
+    for (unsigned turn = 0; turn < 100 * SHARERS; turn++) {
+        struct dw_llp *llp = llps[turn % SHARERS];
+        if (llp->ops->recv(llp, slot_memory, &each) < 0)
+            continue;
+        memcpy(&key, slot_memory, sizeof key);
+        if (key == keys[turn % SHARERS])
+            got[turn % SHARERS]++;
+        else
+            forwarded += llp->ops->forward(llp, key, slot_memory, each);
+    }
+    for (unsigned i = 0; i < SHARERS; i++)
+        assert_int_equal(got[i], SENDERS / SHARERS);
+    assert_true(forwarded > 0);
+    assert_false(llps[0]->ops->forward(llps[0], 999, slot_memory, 8));
+    struct pollfd fd = {.fd = llps[1]->fd, .events = POLLIN};
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    assert_true(llps[0]->ops->forward(llps[0], keys[1], slot_memory, 8));
+    assert_int_equal(poll(&fd, 1, 0), 1);
+    for (unsigned i = 0; i < SHARERS; i++)
+        close_llp(llps[i]);
 }
 
 static void udp_open__refuses_with_a_reason(void **state)
@@ -160,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(udp_open__port_range, setup),
+        cmocka_unit_test_setup(udp_open__ports_are_shared, setup),
         cmocka_unit_test_setup(udp_open__refuses_with_a_reason, setup),
         cmocka_unit_test_setup(udp_open__binds_one_address, setup),
         cmocka_unit_test_setup(udp_open__reads_buffers_back, setup),

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Datagrams between processes that share a port. Names are abstract, so that nothing has to be
+ * removed, and of one network namespace, as ports are. */
+#include "common/llp/siblings.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/llp/socket.h"
+
+/* Of a port that is not known to be shared, so many empty reads of it for one of the Unix socket:
+ * half costs a twentieth of an empty poll more; twice delays the first datagrams longer. */
+#define READS_PASSED 64
+
+static socklen_t name_of(uint16_t port, uint64_t key, struct sockaddr_un *name)
+{
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int len = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "diwarp-%u-%016llx",
+                             (unsigned)port, (unsigned long long)key);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
+{
+    return bind(*(const int *)fd, &name->any, len) < 0 ? -errno : 0;
+}
+
+static int bind_if_free(void *fd, const union dw_sockaddr *name, socklen_t len)
+{
+    int probe = socket(name->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe < 0)
+        return -errno;
+    int rc = name->any.sa_family == AF_INET6 ? dw_set_int(probe, IPPROTO_IPV6, IPV6_V6ONLY, 0) : 0;
+    rc = rc ? rc : bind_to(&probe, name, len);
+    close(probe);
+    return rc ? rc : bind_to(fd, name, len);
+}
+
+int dw_siblings_bind(int fd, const struct dw_llp_addr *at, uint16_t port_min, uint16_t port_max,
+                     uint32_t rank)
+{
+    int rc = dw_set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    rc = rc ? rc : dw_take_port(at, port_min, port_max, bind_if_free, &fd);
+    if (rc != -EADDRINUSE)
+        return rc;
+    /* Ranks of a host, mostly in a row, begin with different ones. */
+    const unsigned count = port_max > port_min ? port_max - port_min + 1u : 1;
+    const uint16_t first = (uint16_t)(port_min + rank % count);
+    rc = dw_take_port(at, first, port_max, bind_to, &fd);
+    return rc == -EADDRINUSE ? dw_take_port(at, port_min, first, bind_to, &fd) : rc;
+}
+
+static int watch(int poll_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    return epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void dw_siblings_init(struct dw_siblings *siblings)
+{
+    *siblings = (struct dw_siblings){.fd = -1, .poll_fd = -1};
+}
+
+int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint16_t port, uint64_t key)
+{
+    struct sockaddr_un name;
+    const socklen_t len = name_of(port, key, &name);
+    siblings->port = port;
+    siblings->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    siblings->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (siblings->fd >= 0 && siblings->poll_fd >= 0 &&
+        !bind(siblings->fd, (const struct sockaddr *)&name, len) &&
+        !watch(siblings->poll_fd, udp_fd) && !watch(siblings->poll_fd, siblings->fd))
+        return 0;
+    const int rc = -errno;
+    dw_siblings_close(siblings);
+    return rc;
+}
+
+void dw_siblings_close(struct dw_siblings *siblings)
+{
+    if (siblings->fd >= 0)
+        close(siblings->fd);
+    if (siblings->poll_fd >= 0)
+        close(siblings->poll_fd);
+    dw_siblings_init(siblings);
+}
+
+bool dw_siblings_forward(struct dw_siblings *siblings, uint64_t key, const uint8_t *buf,
+                         uint32_t bytes)
+{
+    struct sockaddr_un name;
+    if (siblings->fd < 0)
+        return false;
+    const socklen_t len = name_of(siblings->port, key, &name);
+    const bool sent =
+        sendto(siblings->fd, buf, bytes, MSG_NOSIGNAL, (const struct sockaddr *)&name, len) >= 0;
+    const bool known = sent || errno == EAGAIN || errno == ENOBUFS || errno == EMSGSIZE;
+    siblings->seen |= known;
+    return known;
+}
+
+int dw_siblings_recv(struct dw_siblings *siblings, uint8_t *buf, uint32_t bytes)
+{
+    if (siblings->fd < 0 || (!siblings->seen && ++siblings->passed % READS_PASSED))
+        return -1;
+    const ssize_t got = recv(siblings->fd, buf, bytes, MSG_TRUNC);
+    siblings->seen |= got >= 0;
+    return (int)got;
+}
+
+void dw_siblings_add_memory(const struct dw_siblings *siblings, struct diwarp_memory *memory)
+{
+    if (siblings->fd < 0)
+        return;
+    dw_llp_add_socket(siblings->fd, memory);
+    memory->socket_slab_bytes += 2 * DW_EPOLL_ITEM_BYTES;
+}
