@@ -73,6 +73,7 @@ EXTRA_DIST += \
 	test/mpi/errors \
 	test/mpi/run \
 	test/net/README.md \
+	test/net/bad_links \
 	test/net/bad_networks \
 	test/net/between_hosts.sh \
 	test/net/hosts.sh \

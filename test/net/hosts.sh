@@ -34,7 +34,7 @@ own_world()
     why=$(timeout 10 unshare "${world[@]}" --uts true 2>&1) ||
         skip "namespaces are not allowed here: $why"
     # The first process of a PID namespace takes all others with it.
-    DIWARP_OWN_WORLD=1 setpriv --pdeathsig KILL unshare --kill-child "${world[@]}" "$0" "$@" &
+    DIWARP_OWN_WORLD=1 setpriv --pdeathsig KILL unshare --kill-child "${world[@]}" "$0" "$@" <&0 &
     trap 'kill -KILL $!; exit 130' HUP INT QUIT TERM
     wait $!
     exit
@@ -408,9 +408,13 @@ run_mpi()
     [[ " $* " == *" btl_${btl}_if_"* ]] || options+=(--mca "btl_${btl}_if_exclude" "$unused")
     [ "$count" -gt "$(cores)" ] && options+=(--mca mpi_yield_when_idle 1)
     places=$(printf ",%s:$per_host" "${hosts[@]}")
-    timeout -k 10 "$limit" ip netns exec "${hosts[0]}" unshare --uts \
-        sh -c 'hostname "$0" && exec "$@"' "${hosts[0]}" \
-        "$mpirun" -np "$count" --host "${places#,}" --bind-to none \
-        --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 \
-        --mca oob_tcp_if_include "$boot_net.0/24" "${mca_options[@]}" "${options[@]}" "$@"
+    # Bash's own words about jobs that are killed are no part of the job's.
+    {
+        # shellcheck disable=SC2016 # expanded by the inner shell
+        timeout -k 10 "$limit" ip netns exec "${hosts[0]}" unshare --uts \
+            sh -c 'hostname "$0" && exec "$@"' "${hosts[0]}" \
+            "$mpirun" -np "$count" --host "${places#,}" --bind-to none \
+            --mca plm_rsh_agent "$work/agent" --mca plm_rsh_no_tree_spawn 1 \
+            --mca oob_tcp_if_include "$boot_net.0/24" "${mca_options[@]}" "${options[@]}" "$@" 2>&3 3>&-
+    } 3>&2 2>/dev/null
 }
