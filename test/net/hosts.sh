@@ -331,6 +331,20 @@ drop_at()
     } | nft -f -
 }
 
+# dropped_at IF: how many packets that switch has lost so.
+dropped_at()
+{
+    nft list table bridge "$1" | awk '/counter packets/ { for (i = 1; i < NF; i++)
+        if ($i == "packets") n += $(i + 1) } END { print n + 0 }'
+}
+
+# vanishes HOST ADDRESS: what the host sends there brings neither an answer nor an error.
+vanishes()
+{
+    timeout 0.5 ip netns exec "$1" bash -c ": </dev/tcp/$2/9" 2>/dev/null
+    [ $? = 124 ]
+}
+
 # rules_at HOST RULE...: a firewall for what comes in (nft), first rule first.
 rules_at()
 {
