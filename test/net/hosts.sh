@@ -21,7 +21,7 @@ forwarders=()
 # and returns there.
 own_world()
 {
-    local world=(--mount --net --pid --fork --mount-proc) why
+    local world=(--mount --net --pid --fork --mount-proc) why tool
     if [ "${DIWARP_OWN_WORLD:-}" ]; then
         unset DIWARP_OWN_WORLD
         furnish_world || die 'cannot mount in namespaces of my own'
@@ -43,6 +43,7 @@ own_world()
 # Nothing is written to the real /run and /dev/shm. All hosts have the same /etc/hosts.
 furnish_world()
 {
+    local i
     mount -t tmpfs tmpfs /run && mount -t tmpfs tmpfs /dev/shm && mkdir "$work" || return 1
     export TMPDIR=$work
     {
@@ -410,8 +411,8 @@ single_packets()
 
 # ---- jobs ---------------------------------------------------------------------------------------
 
-# run_mpi BTL SECONDS PER_HOST [MPIRUN OPTION...] PROGRAM [ARGUMENT...]: over all hosts. The BTL uses all
-# interfaces but lo and mpirun's own, unless options say which.
+# run_mpi BTL SECONDS PER_HOST [MPIRUN OPTION...] PROGRAM [ARGUMENT...]: over all hosts. BTL may be a list;
+# its first uses all interfaces but mpirun's own, unless options say which.
 run_mpi()
 {
     local btl=$1 limit=$2 per_host=$3 count=$((${#hosts[@]} * $3)) places unused=$boot_if options=()
@@ -419,7 +420,8 @@ run_mpi()
     set_mca_options "$btl"
     # diwarp takes lo within a host only.
     [ "$btl" = tcp ] && unused=lo,$boot_if
-    [[ " $* " == *" btl_${btl}_if_"* ]] || options+=(--mca "btl_${btl}_if_exclude" "$unused")
+    [[ " $* " == *" btl_${btl%%,*}_if_"* ]] ||
+        options+=(--mca "btl_${btl%%,*}_if_exclude" "$unused")
     [ "$count" -gt "$(cores)" ] && options+=(--mca mpi_yield_when_idle 1)
     places=$(printf ",%s:$per_host" "${hosts[@]}")
     # Bash's own words about jobs that are killed are no part of the job's.
