@@ -102,12 +102,10 @@ cores()
         done | sort -u | wc -l
 }
 
-# set_mca_options BTL [INTERFACE]: fills the array mca_options. All on one host: TCP is kept on the
-# loopback interface, so that it neither needs nor prefers another one.
+# set_mca_options BTL: fills the array mca_options.
 set_mca_options()
 {
     mca_options=(--mca pml ob1 --mca btl "$1,self")
-    [ "$1" = tcp ] && mca_options+=(--mca btl_tcp_if_include "${2:-lo}")
     [ -n "$component" ] &&
         mca_options+=(--mca mca_base_component_path "$component:SYSTEM_DEFAULT")
     return 0
@@ -130,6 +128,8 @@ launch()
         placement=(--oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
     fi
     set_mca_options "$btl"
+    # All on one host: TCP neither needs nor prefers another interface.
+    [ "$btl" = tcp ] && options+=(--mca btl_tcp_if_include lo)
     # Signals are taken while we wait. mpirun gets one of them, from us, also after a Ctrl-C: a
     # second one makes it exit without ending its ranks.
     setsid timeout --foreground -k 10 "$seconds" "$mpirun" -np "$ranks" "${placement[@]}" \

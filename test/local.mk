@@ -14,6 +14,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_test.h \
 	test/mpi/mpi_tool.h \
 	test/mpi/ulfm.h \
+	test/net/bottleneck.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
 	test/net/rc_traffic.h \
@@ -71,7 +72,11 @@ EXTRA_DIST += \
 	test/mpi/README.md \
 	test/mpi/errors \
 	test/mpi/run \
+	test/net/README.md \
+	test/net/bad_links \
+	test/net/bad_networks \
 	test/net/between_hosts.sh \
+	test/net/hosts.sh \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/npb/run \
@@ -126,6 +131,7 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_bottleneck \
 	test/unit/test_cells \
 	test/unit/test_copy \
 	test/unit/test_cq \
@@ -245,6 +251,8 @@ test_sim_test_sim_ways_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ways.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
 
+test_unit_test_bottleneck_SOURCES = test/unit/test_bottleneck.c test/net/bottleneck.c
+test_unit_test_bottleneck_LDADD = $(CMOCKA_LIBS) -lm
 test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_turns_SOURCES = test/unit/test_turns.c benchmarks/turns.c benchmarks/turns.h
@@ -269,6 +277,11 @@ test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
 endif
+
+# A link with a queue, AQM and faults between two network namespaces.
+check_PROGRAMS += test/net/forwarder
+test_net_forwarder_SOURCES = test/net/forwarder.c test/net/bottleneck.c
+test_net_forwarder_LDADD = -lm
 
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
 check_PROGRAMS += test/net/rc_wire_check

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Sourced by two_hosts: what is put between the two, or into their way. Needs hosts, router, btl.
+# Sourced by two_hosts: what is put between the two, or into their way. Needs hosts.sh and btl.
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # set by who sources this
 
 # ---- loss ---------------------------------------------------------------------------------------
 
-# diwarp travels in UDP; of the tcp BTL, TCP is dropped (mpirun's own few packets with it).
-protocol=udp
-[ "$btl" = tcp ] && protocol=tcp
-
-# set_loss PERMILLE VERDICT: so many packets of 1000 get that verdict.
+# set_loss PERMILLE VERDICT: so many packets of 1000 get that verdict. diwarp travels in UDP; of the tcp
+# BTL, TCP is dropped.
 set_loss()
 {
-    local host
+    local host protocol=udp
+    [ "$btl" = tcp ] && protocol=tcp
     for host in "${hosts[@]}"; do
         ip netns exec "$host" nft -f - <<END || return 1
 table inet loss {
@@ -84,74 +82,25 @@ clear_firewall()
     done
 }
 
-# ---- bridges ------------------------------------------------------------------------------------
+# ---- bridges and routers ------------------------------------------------------------------------
 
-# Networks of containers, the same on both hosts, as many as diwarp uses interfaces; and one between
-# the hosts, made last.
+# Networks of containers, as many as diwarp uses interfaces; and one between the hosts, made last.
 make_bridges()
 {
-    local i host
-    for host in "${hosts[@]}"; do
-        for i in {1..8}; do
-            ip -n "$host" link add "br$i" type bridge || return 1
-            ip -n "$host" addr add "172.$((16 + i)).0.1/16" dev "br$i" || return 1
-            ip -n "$host" link add "in$i" type veth peer name "port$i" || return 1
-            ip -n "$host" link set "port$i" master "br$i" up || return 1
-            ip -n "$host" link set "in$i" up || return 1
-            ip -n "$host" link set "br$i" up || return 1
-        done
-    done
-    ip link add late0 netns "${hosts[0]}" type veth peer name late0 netns "${hosts[1]}" || return 1
-    for i in 0 1; do
-        ip -n "${hosts[i]}" addr add "10.78.0.$((i + 1))/24" dev late0 || return 1
-        ip -n "${hosts[i]}" link set late0 up || return 1
-    done
-}
-
-remove_bridges()
-{
-    local i host
-    for host in "${hosts[@]}"; do
-        for i in {1..8}; do
-            ip -n "$host" link del "in$i"
-            ip -n "$host" link del "br$i"
-        done
-    done 2>/dev/null
-    ip -n "${hosts[0]}" link del late0 2>/dev/null
-}
-
-# ---- a router -----------------------------------------------------------------------------------
-
-make_router()
-{
     local i
-    ip netns add "$router" || return 1
-    ip netns exec "$router" sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward' || return 1
-    for i in 0 1; do
-        ip link add eth1 netns "${hosts[i]}" type veth peer name "way$i" netns "$router" || return 1
-        ip -n "$router" addr add "10.79.$i.254/24" dev "way$i" || return 1
-        ip -n "$router" link set "way$i" up || return 1
-        ip -n "${hosts[i]}" addr add "10.79.$i.1/24" dev eth1 || return 1
-        ip -n "${hosts[i]}" link set eth1 mtu 1500 up || return 1
-        ip -n "${hosts[i]}" route add "10.79.$((1 - i)).0/24" via "10.79.$i.254" || return 1
+    for i in {1..8}; do
+        add_bridge "br$i" "172.$((16 + i)).0.1/16" || return 1
     done
+    join late0 1500 10.78.0 ''
 }
 
-remove_router()
-{
-    local host
-    for host in "${hosts[@]}"; do
-        ip -n "$host" link del eth1
-    done 2>/dev/null
-    ip netns del "$router" 2>/dev/null
-}
-
-# set_narrow MTU: in both directions.
+# set_narrow MTU: of the way between two sites, in both directions.
 set_narrow()
 {
     local i
     for i in 0 1; do
-        ip -n "$router" route replace "10.79.$i.0/24" dev "way$i" mtu lock "$1" || return 1
+        ip -n site$i route replace "10.79.$((1 - i)).0/24" via "10.80.0.$((2 - i))" dev up0 \
+            mtu lock "$1" || return 1
     done
 }
 
@@ -175,10 +124,10 @@ fragments()
     ip_count FragCreates "${hosts[@]}"
 }
 
-# How many packets the router has passed on so far, or trains of them.
+# How many packets, or trains of them, a router has passed on so far.
 forwarded()
 {
-    ip_count ForwDatagrams "$router"
+    ip_count ForwDatagrams site0
 }
 
 # 100 Mb/s and 50 packets of 1500, in both directions.
@@ -186,8 +135,7 @@ set_slow()
 {
     local i
     for i in 0 1; do
-        tc -n "$router" qdisc replace dev "way$i" root tbf rate 100mbit burst 5kb limit 75000 ||
-            return 1
+        shape site$i up0 100mbit 75000 || return 1
     done
 }
 
@@ -195,7 +143,7 @@ clear_slow()
 {
     local i
     for i in 0 1; do
-        tc -n "$router" qdisc del dev "way$i" root
+        tc -n site$i qdisc del dev up0 root
     done
 }
 
@@ -204,7 +152,7 @@ slow_counts()
 {
     local i
     for i in 0 1; do
-        tc -n "$router" -s qdisc show dev "way$i"
+        tc -n site$i -s qdisc show dev up0
     done | sed -n 's/.* bytes \([0-9]*\) pkt (dropped \([0-9]*\),.*/\1 \2/p' |
         awk '{ passed += $1; dropped += $2 } END { print passed + 0, dropped + 0 }'
 }

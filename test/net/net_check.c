@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moves checked data between every pair of ranks: single messages of each size class in both
- * directions at once, then bursts of small messages with large ones in between, so that eager and
- * rendezvous traffic share the way. Prints one line; the exit status is 0 when all was right.
+ * net_check [ROUNDS [BYTES]]: moves checked data between every pair of ranks: first a short and a
+ * long message, which tells how soon all have met; single messages of each size class in both
+ * directions at once, then ROUNDS (8) of bursts of small messages with large ones in between, so
+ * that eager and rendezvous traffic share the way; none of both when ROUNDS is 0. At last one
+ * message of BYTES from the first rank to the last. The exit status is 0 when all was right.
  */
 #include <mpi.h>
 #include <stdint.h>
@@ -11,6 +13,8 @@
 
 #define LARGEST (4 << 20)
 #define BURST   64
+/* Several datagrams of any MTU. */
+#define MEETING_BYTES (256 << 10)
 
 static int rank, ranks;
 static uint64_t errors, moved_bytes;
@@ -132,18 +136,69 @@ static void talk_sizes(int peer, int round)
     exchange_sizes(peer);
 }
 
+static void talk_first(int peer, int round)
+{
+    uint8_t *tx = allocate(MEETING_BYTES), *rx = allocate(MEETING_BYTES);
+
+    (void)round;
+    exchange(peer, 0, 8, tx, rx);
+    exchange(peer, 1, MEETING_BYTES, tx, rx);
+    free(rx);
+    free(tx);
+}
+
+/* What is printed tells at once how far the job has come. */
+static void meet(double begin)
+{
+    double met, last_met;
+
+    if (rank == 0) {
+        printf("net_check: begins\n");
+        fflush(stdout);
+    }
+    meet_all(talk_first, 0);
+    met = MPI_Wtime() - begin;
+    MPI_Reduce(&met, &last_met, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("net_check: all have met after %.2f s\n", last_met);
+        fflush(stdout);
+    }
+}
+
+static void transfer(int bytes)
+{
+    uint8_t *buf;
+    MPI_Status status;
+
+    if (bytes == 0 || (rank > 0 && rank < ranks - 1))
+        return;
+    buf = allocate((size_t)bytes);
+    if (rank == 0) {
+        fill(buf, 0, bytes);
+        MPI_Send(buf, bytes, MPI_BYTE, ranks - 1, 0, MPI_COMM_WORLD);
+    } else {
+        MPI_Recv(buf, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &status);
+        check(buf, 0, 0, bytes, &status);
+    }
+    free(buf);
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 8;
+    int bytes = argc > 2 ? atoi(argv[2]) : 0;
     uint64_t sum[2];
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     double begin = MPI_Wtime();
-    meet_all(talk_sizes, 0);
+    meet(begin);
+    if (rounds > 0)
+        meet_all(talk_sizes, 0);
     for (int round = 0; round < rounds; round++)
         meet_all(exchange_burst, round);
+    transfer(bytes);
     MPI_Allreduce((uint64_t[2]){errors, moved_bytes}, sum, 2, MPI_UINT64_T, MPI_SUM,
                   MPI_COMM_WORLD);
     if (rank == 0)
