@@ -21,6 +21,7 @@ API_PAGES = \
 	config/man/diwarp_start_helper.3
 
 dist_man_MANS = $(API_PAGES) config/man/diwarp.7 config/man/diwarp_info.1 \
+	config/man/diwarp_ping.1 \
 	config/man/mca_btl_diwarp.7 config/man/diwarp_mpi_tools.7
 
 # $(call each_link,COMMAND): a shell command, with $$page and $$name, for each name that is not the

@@ -72,6 +72,7 @@ EXTRA_DIST += \
 	test/mpi/errors \
 	test/mpi/run \
 	test/net/between_hosts.sh \
+	test/net/ping \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/npb/run \
