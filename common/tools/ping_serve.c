@@ -177,6 +177,9 @@ static bool reap(unsigned *clients, unsigned wanted)
             break;
         (*clients)--;
         well |= WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (WIFSIGNALED(status))
+            fprintf(stderr, "diwarp_ping: a client's process died of signal %d\n",
+                    WTERMSIG(status));
     }
     return well;
 }
