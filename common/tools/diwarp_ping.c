@@ -35,8 +35,7 @@ static const char usage[] =
     "  --help             this text\n"
     "  --version          the version of diwarp and of its wire protocol\n";
 
-/* ---- options ----------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool parse_ports(const char *text, struct ping_options *options)
 {
@@ -116,8 +115,7 @@ static int parse_options(int argc, char **argv, struct ping_options *options)
     return 2;
 }
 
-/* ---- the asking end ---------------------------------------------------------------------------
- */
+/* ---- the asking end -------------------------------------------------------------------------- */
 
 static bool same_subnet(const struct diwarp_interface *a, const struct diwarp_interface *b)
 {

@@ -40,8 +40,7 @@ uint64_t ping_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- bodies -----------------------------------------------------------------------------------
- */
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 /* Text of a peer goes to terminals and into JSON. */
 static void get_name(char *name, const uint8_t *from, size_t len)
@@ -204,8 +203,7 @@ static bool get_body(void *body, enum ping_frame type, const uint8_t *buf, size_
     }
 }
 
-/* ---- frames -----------------------------------------------------------------------------------
- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Until something can be read or written; 0, or negative errno. */
 static int await(int fd, short events, uint64_t deadline_ns)
@@ -283,8 +281,7 @@ int ping_receive_any(int fd, struct ping_try *body, uint64_t limit_ns)
                : -EPROTO;
 }
 
-/* ---- connections ------------------------------------------------------------------------------
- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static void format_peer(const struct sockaddr *name, socklen_t name_len, char *buf, size_t len)
 {

@@ -31,6 +31,9 @@ struct ping_host {
     struct diwarp_interface interfaces[PING_INTERFACES_MAX];
 };
 
+/* What a listener says whose diwarp sees no way between two interfaces. */
+#define PING_UNREACHABLE "diwarp does not use this pair"
+
 /* In the order of enum diwarp_qp_type. */
 struct ping_try {
     unsigned interface; /* of the listener's */

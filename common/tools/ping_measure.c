@@ -101,8 +101,7 @@ static bool await_echo(struct run *run, enum phase phase, uint32_t serial, uint6
     }
 }
 
-/* ---- opening both ends ------------------------------------------------------------------------
- */
+/* ---- opening both ends ----------------------------------------------------------------------- */
 
 static struct diwarp_name random_name(void)
 {
@@ -138,11 +137,11 @@ static int open_ends(struct run *run, uint32_t datagram_max_bytes)
         return rc;
     if (!run->ready.error[0])
         rc = ping_link_meet(&run->link, run->ready.addresses);
-    if (rc == -ENETUNREACH || strcmp(run->ready.error, strerror(ENETUNREACH)) == 0)
+    if (rc == -ENETUNREACH || strcmp(run->ready.error, PING_UNREACHABLE) == 0)
         return fail(run, PING_NO_WAY,
                     same_address(result->here, result->there)
                         ? "both hosts have this address: it leads to no other host"
-                        : "diwarp does not use this pair");
+                        : PING_UNREACHABLE);
     if (rc || run->ready.error[0])
         return fail(run, PING_NOT_OPENED, "there: %s", rc ? strerror(-rc) : run->ready.error);
     return 0;
@@ -154,8 +153,7 @@ static int ask(struct run *run)
     return rc ? rc : ping_receive(run->fd, PING_COUNTS, &run->result->remote, PING_ANSWER_NS);
 }
 
-/* ---- datagrams --------------------------------------------------------------------------------
- */
+/* ---- datagrams ------------------------------------------------------------------------------- */
 
 static int try_small(struct run *run)
 {
@@ -285,8 +283,7 @@ static int measure_loss(struct run *run, enum phase phase, uint32_t bytes, struc
     return rc;
 }
 
-/* ---- RD ---------------------------------------------------------------------------------------
- */
+/* ---- RD -------------------------------------------------------------------------------------- */
 
 static bool trip(struct run *run, enum phase phase, uint32_t serial, uint64_t limit_ns)
 {
@@ -388,8 +385,7 @@ static int try_reliable(struct run *run)
     return 0;
 }
 
-/* -----------------------------------------------------------------------------------------------
- */
+/* ---------------------------------------------------------------------------------------------- */
 
 static int measure(struct run *run)
 {

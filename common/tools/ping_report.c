@@ -57,8 +57,7 @@ static uint32_t lost_back(const struct ping_loss *loss)
     return loss->arrived > loss->answered ? loss->arrived - loss->answered : 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void print_loss(const char *what, const struct ping_loss *loss)
 {
@@ -105,8 +104,7 @@ void ping_print_result(const struct ping_result *result)
     fflush(stdout);
 }
 
-/* ---- what to change ---------------------------------------------------------------------------
- */
+/* ---- what to change -------------------------------------------------------------------------- */
 
 struct advice {
     unsigned count;
@@ -246,8 +244,7 @@ void ping_print_advice(const struct ping_report *report)
         printf("- %s\n", advice.texts[i]);
 }
 
-/* ---- for machines -----------------------------------------------------------------------------
- */
+/* ---- for machines ---------------------------------------------------------------------------- */
 
 /* What is printed holds no control characters: names come filtered, texts are our own. */
 static void print_string(const char *key, const char *text, const char *after)

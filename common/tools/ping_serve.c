@@ -44,8 +44,7 @@ static void on_message(void *arg, enum diwarp_qp_type service, const uint8_t *da
         session->counts.send_error = (uint32_t)-rc;
 }
 
-/* ---- what a client asks -----------------------------------------------------------------------
- */
+/* ---- what a client asks ---------------------------------------------------------------------- */
 
 static int open_link(struct session *session, const struct ping_try *try, struct ping_ready *ready)
 {
@@ -66,7 +65,10 @@ static int open_link(struct session *session, const struct ping_try *try, struct
     if (!rc)
         rc = ping_link_meet(&session->link, try->addresses);
     if (rc)
-        snprintf(ready->error, sizeof ready->error, "%s", why.text[0] ? why.text : strerror(-rc));
+        snprintf(ready->error, sizeof ready->error, "%s",
+                 rc == -ENETUNREACH ? PING_UNREACHABLE
+                 : why.text[0]      ? why.text
+                                    : strerror(-rc));
     return rc;
 }
 
@@ -145,8 +147,7 @@ static int serve_client(int fd, const struct ping_options *options, const struct
     return rc;
 }
 
-/* ---- clients ----------------------------------------------------------------------------------
- */
+/* ---- clients --------------------------------------------------------------------------------- */
 
 /* In a child. Exit status 0: it was a client of ours. */
 static int run_client(int fd, const char *who, const struct ping_options *options)
@@ -168,12 +169,12 @@ static int run_client(int fd, const char *who, const struct ping_options *option
     return 1;
 }
 
-/* Waits for `wanted` of them to be no more than that; true: one has ended well. */
-static bool reap(unsigned *clients, unsigned wanted)
+/* Waits until no more than `most` are left; true: one has ended well. */
+static bool reap(unsigned *clients, unsigned most)
 {
     bool well = false;
     for (int status = 0; *clients > 0;) {
-        if (waitpid(-1, &status, *clients > wanted ? 0 : WNOHANG) <= 0)
+        if (waitpid(-1, &status, *clients > most ? 0 : WNOHANG) <= 0)
             break;
         (*clients)--;
         well |= WIFEXITED(status) && WEXITSTATUS(status) == 0;
