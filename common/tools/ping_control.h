@@ -56,7 +56,7 @@ struct ping_counts {
 
 uint64_t ping_now_ns(void);
 
-/* Listening sockets' descriptor, or negative errno. */
+/* The descriptor of a listening socket, or negative errno. */
 int ping_listen(const char *port);
 /* A client's connection, or negative errno; `who` is where it is from. */
 int ping_accept(int listener, char *who, size_t len);

@@ -635,7 +635,8 @@ function diwarp.dissector(tvb, pinfo, root)
     local tree = root:add(diwarp, tvb())
     if tvb:len() < HEADER_BYTES or tvb:reported_len() < HEADER_BYTES + CRC_BYTES then
         complain(tree, tvb, 0, "shorter than header and trailer")
-        pinfo.cols.info = string.format("%d B [malformed: shorter than header and trailer]", tvb:reported_len())
+        pinfo.cols.info = string.format("%d B [malformed: shorter than header and trailer]",
+            tvb:reported_len())
         return tvb:len()
     end
     local h, wrong = read_header(tvb)
