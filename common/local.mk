@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The core: libdiwarp, its public header and diwarp_info.
+# The core: libdiwarp, its public headers, diwarp_info and diwarp_ping.
 
 lib_LTLIBRARIES += libdiwarp.la
 # The core without common/product.c: the test build of the component opens another LLP.
@@ -129,9 +129,25 @@ libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 include_HEADERS = common/include/diwarp.h common/include/diwarp_helper.h \
 	common/include/diwarp_rc.h
 
-bin_PROGRAMS += diwarp_info
+bin_PROGRAMS += diwarp_info diwarp_ping
 diwarp_info_SOURCES = common/tools/diwarp_info.c
 diwarp_info_CPPFLAGS = $(AM_CPPFLAGS) -DDIWARP_VERSION='"$(PACKAGE_VERSION)"'
 diwarp_info_LDADD = libdiwarp.la
+diwarp_ping_SOURCES = \
+	common/tools/diwarp_ping.c \
+	common/tools/ping_control.c \
+	common/tools/ping_control.h \
+	common/tools/ping_host.c \
+	common/tools/ping_host.h \
+	common/tools/ping_link.c \
+	common/tools/ping_link.h \
+	common/tools/ping_measure.c \
+	common/tools/ping_measure.h \
+	common/tools/ping_report.c \
+	common/tools/ping_report.h \
+	common/tools/ping_serve.c \
+	common/tools/ping_serve.h
+diwarp_ping_CPPFLAGS = $(AM_CPPFLAGS) -DDIWARP_VERSION='"$(PACKAGE_VERSION)"'
+diwarp_ping_LDADD = libdiwarp.la
 
 EXTRA_DIST += common/wire/WIRE.md common/README.md

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Manual pages. One of section 3 is installed under each name of its NAME line: a file and links.
+# Manual pages, and what else is for people. One of section 3 is installed under each name of its NAME line: a file and links.
 
 API_PAGES = \
 	config/man/diwarp_address_pack.3 \
@@ -21,7 +21,11 @@ API_PAGES = \
 	config/man/diwarp_start_helper.3
 
 dist_man_MANS = $(API_PAGES) config/man/diwarp.7 config/man/diwarp_info.1 \
+	config/man/diwarp_ping.1 \
 	config/man/mca_btl_diwarp.7 config/man/diwarp_mpi_tools.7
+
+# Wireshark's dissector; where it is looked for differs between distributions.
+dist_pkgdata_DATA = config/wireshark/diwarp.lua
 
 # $(call each_link,COMMAND): a shell command, with $$page and $$name, for each name that is not the
 # page's own.

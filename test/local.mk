@@ -77,8 +77,10 @@ EXTRA_DIST += \
 	test/net/bad_networks \
 	test/net/between_hosts.sh \
 	test/net/hosts.sh \
+	test/net/ping \
 	test/net/rc_wire \
 	test/net/two_hosts \
+	test/net/wireshark \
 	test/npb/run \
 	test/sim/README.md \
 	test/tools/damage.c \
@@ -412,6 +414,11 @@ test_mpi_spawn_LDADD = $(MPI_LIBS)
 
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
+
+# Run by test/net/two_hosts.
+check_PROGRAMS += test/mpi/local_peers
+test_mpi_local_peers_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_local_peers_LDADD = $(MPI_LIBS)
 
 if DW_OPENMPI5
 check_PROGRAMS += test/mpi/cut_off test/mpi/ulfm

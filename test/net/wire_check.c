@@ -5,7 +5,8 @@
  * what it saw, and fails when a datagram is malformed or a FIN of the MPI layer was on the wire.
  *
  * All UDP in the capture is taken for diwarp, unless a range of ports is given: a datagram belongs
- * to it when either of its ports does.
+ * to it when either of its ports does. With --list first it says of each datagram what it read
+ * instead, and has no verdict.
  */
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
@@ -32,10 +33,12 @@ struct census {
     uint64_t sends_by_tag[256];
     uint64_t record_bytes;
     uint64_t packet; /* number of the packet being read, for messages */
+    bool list;
+    char segments[8192]; /* of the datagram, if they are listed: " OPCODE:LENGTH" of each */
 };
 
-static const char *const type_names[DW_LLP_TYPES] = {"UD",  "DATA",  "RECORD",
-                                                     "ACK", "PROBE", "PROBE_REPLY"};
+static const char *const type_names[DW_LLP_TYPES] = {"UD",    "DATA",        "RECORD", "ACK",
+                                                     "PROBE", "PROBE_REPLY", "RESET",  "PROOF"};
 static const char *const opcode_names[OPCODES] = {
     "Write",           "Read Request", "Read Response",  "Send",
     "Send Invalidate", "Send SE",      "Send SE Inv",    "Terminate",
@@ -45,7 +48,7 @@ static const char *const control_names[] = {NULL, "open", "status", "complete", 
 
 static bool complain(struct census *c, const char *what)
 {
-    if (c->malformed++ < COMPLAINTS)
+    if (c->malformed++ < COMPLAINTS && !c->list)
         printf("packet %llu: %s\n", (unsigned long long)c->packet, what);
     return false;
 }
@@ -110,6 +113,10 @@ static bool walk_segment(struct census *c, const uint8_t *segment, size_t len)
     if (header < 0)
         return complain(c, "malformed DDP segment");
     c->opcodes[ddp.opcode % OPCODES]++;
+    if (c->list) {
+        const size_t used = strlen(c->segments);
+        snprintf(c->segments + used, sizeof c->segments - used, " %d:%zu", ddp.opcode, len);
+    }
     return walk_payload(c, &ddp, segment + header, len - (size_t)header);
 }
 
@@ -126,27 +133,9 @@ static bool crc_right(struct census *c, const struct dw_llp_header *llp, const u
            complain(c, "CRC32C wrong");
 }
 
-static bool walk_datagram(struct census *c, const uint8_t *data, size_t len)
+/* The bytes at [at, end). */
+static bool walk_segments(struct census *c, const uint8_t *data, size_t at, size_t end)
 {
-    struct dw_llp_header llp;
-    struct dw_intro intro;
-    size_t at = DW_LLP_HEADER_BYTES, end = len - DW_CRC_BYTES;
-
-    c->datagrams++;
-    c->bytes += len;
-    if (dw_llp_header_get(&llp, data, len) < 0)
-        return complain(c, "malformed LLP header");
-    c->types[llp.type]++;
-    if (!crc_right(c, &llp, data, len))
-        return false;
-    if (llp.flags & DW_LLP_INTRO) {
-        if (dw_intro_get(&intro, data + at, end - at) < 0)
-            return complain(c, "malformed intro");
-        c->intros++;
-        at += DW_INTRO_BYTES;
-    }
-    if (llp.type == DW_LLP_PROBE)
-        return true; /* what follows is padding */
     while (at < end) {
         for (uint32_t pad = dw_segment_padding((uint32_t)at); pad && at < end; pad--)
             if (data[at++])
@@ -162,6 +151,58 @@ static bool walk_datagram(struct census *c, const uint8_t *data, size_t len)
         at += segment;
     }
     return true;
+}
+
+static bool walk_body(struct census *c, const struct dw_llp_header *llp, const uint8_t *data,
+                      size_t at, size_t end)
+{
+    switch (llp->type) {
+    case DW_LLP_PROBE:
+        return true; /* what follows is padding */
+    case DW_LLP_RESET:
+        return end - at == DW_RESET_BYTES || complain(c, "length of a RESET");
+    case DW_LLP_PROOF:
+        return ((llp->flags & DW_LLP_INTRO) && end - at == DW_PROOF_BYTES) ||
+               complain(c, "length of a PROOF, or no intro");
+    case DW_LLP_ACK:
+    case DW_LLP_PROBE_REPLY:
+        return at == end || complain(c, "bytes behind the header");
+    default:
+        return walk_segments(c, data, at, end);
+    }
+}
+
+static bool walk_datagram(struct census *c, struct dw_llp_header *llp, const uint8_t *data,
+                          size_t len)
+{
+    struct dw_intro intro;
+    size_t at = DW_LLP_HEADER_BYTES, end = len - DW_CRC_BYTES;
+
+    c->datagrams++;
+    c->bytes += len;
+    if (dw_llp_header_get(llp, data, len) < 0)
+        return complain(c, "malformed LLP header");
+    c->types[llp->type]++;
+    if (!crc_right(c, llp, data, len))
+        return false;
+    if (llp->flags & DW_LLP_INTRO) {
+        if (dw_intro_get(&intro, data + at, end - at) < 0)
+            return complain(c, "malformed intro");
+        c->intros++;
+        at += DW_INTRO_BYTES;
+    }
+    return walk_body(c, llp, data, at, end);
+}
+
+/* "PACKET good|bad TYPE PSN ACK OPCODE:LENGTH..." */
+static void read_datagram(struct census *c, const uint8_t *data, size_t len)
+{
+    struct dw_llp_header llp = {.type = 0};
+    c->segments[0] = '\0';
+    const bool good = walk_datagram(c, &llp, data, len);
+    if (c->list)
+        printf("%llu %s %d %u %u%s\n", (unsigned long long)c->packet, good ? "good" : "bad",
+               llp.type, llp.psn, llp.ack, c->segments);
 }
 
 /* ---- report -------------------------------------------------------------------------------- */
@@ -219,8 +260,12 @@ int main(int argc, char **argv)
     char junk;
     int rc;
 
+    c.list = argc > 1 && strcmp(argv[1], "--list") == 0;
+    argv += c.list;
+    argc -= c.list;
     if (argc < 2 || argc > 4 || (argc > 2 && sscanf(argv[2], "%u-%u%c", &low, &high, &junk) != 2)) {
-        fprintf(stderr, "usage: %s FILE.pcap [LOWPORT-HIGHPORT [LEAST_DATAGRAMS]]\n", argv[0]);
+        fprintf(stderr,
+                "usage: wire_check [--list] FILE.pcap [LOWPORT-HIGHPORT [LEAST_DATAGRAMS]]\n");
         return 2;
     }
     if (argc > 3)
@@ -243,9 +288,11 @@ int main(int argc, char **argv)
         else if (udp.kind == PCAP_FRAGMENT)
             (void)complain(&c, "IP fragment: a datagram larger than the path's MTU");
         else
-            (void)walk_datagram(&c, udp.payload, udp.payload_bytes);
+            read_datagram(&c, udp.payload, udp.payload_bytes);
     }
     pcap_close(&reader);
+    if (c.list)
+        return rc < 0;
     report(&c);
     return verdict(&c, rc, least);
 }
