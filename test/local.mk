@@ -21,6 +21,7 @@ noinst_HEADERS += \
 	test/net/tcp_pcap.h \
 	test/fuzz/input.h \
 	test/fuzz/memory_llp.h \
+	test/net/failing_libc.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
@@ -190,6 +191,7 @@ VECTOR_TESTS = \
 
 # The RNIC as a whole: in the simulator, and on the sockets of the loopback interface.
 RNIC_TESTS = \
+	test/net/test_allocations \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
@@ -223,6 +225,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud
+test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
@@ -263,6 +266,12 @@ test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \
 	-Wl,--wrap=dw_pages_map
+# All that gives memory or a descriptor, and what takes memory back.
+FAILING_WRAPS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign,--wrap=free \
+	-Wl,--wrap=mmap,--wrap=munmap,--wrap=fopen,--wrap=getifaddrs,--wrap=socket,--wrap=eventfd \
+	-Wl,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=pthread_create
+test_net_test_allocations_LDFLAGS = $(AM_LDFLAGS) $(FAILING_WRAPS)
+test_net_test_allocations_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
