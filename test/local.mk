@@ -73,6 +73,11 @@ EXTRA_DIST += \
 	test/mpi/errors \
 	test/mpi/run \
 	test/net/between_hosts.sh \
+	test/net/FAULTS.md \
+	test/net/fault_cases.sh \
+	test/net/fault_hosts.sh \
+	test/net/faults \
+	test/net/hostile_cases.sh \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/npb/run \
@@ -277,6 +282,11 @@ test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_L
 
 endif
 
+# A stranger on the network: run by test/net/faults.
+check_PROGRAMS += test/net/hostile
+test_net_hostile_SOURCES = test/net/hostile.c
+test_net_hostile_LDADD = $(CORE_LIBS)
+
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
 check_PROGRAMS += test/net/rc_wire_check
 test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/rc_record.c test/net/tap.c \
@@ -316,6 +326,7 @@ endif
 
 MPI_TESTS = \
 	test/mpi/accumulate \
+	test/mpi/children \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/busy_rank \
@@ -326,6 +337,7 @@ MPI_TESTS = \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
 	test/mpi/flood_memory \
+	test/mpi/leaving \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -336,12 +348,16 @@ MPI_TESTS = \
 	test/mpi/refused \
 	test/mpi/scheduling \
 	test/mpi/spawn \
+	test/mpi/steady \
 	test/mpi/threads \
 	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
 
 test_mpi_accumulate_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_accumulate_LDADD = $(MPI_LIBS)
+
+test_mpi_children_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_children_LDADD = $(MPI_LIBS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)
@@ -370,6 +386,9 @@ test_mpi_finalize_race_LDADD = $(MPI_LIBS)
 
 test_mpi_flood_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_flood_memory_LDADD = $(MPI_LIBS)
+
+test_mpi_leaving_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_leaving_LDADD = $(MPI_LIBS)
 
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)
@@ -403,6 +422,11 @@ test_mpi_scheduling_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)
+
+test_mpi_steady_SOURCES = test/mpi/steady.c test/mpi/system_faults.c
+test_mpi_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_steady_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_mpi_steady_LDADD = $(MPI_LIBS)
 
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
