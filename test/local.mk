@@ -49,6 +49,9 @@ EXTRA_DIST += \
 	test/fuzz/seeds/mpa/reply_reject \
 	test/fuzz/seeds/mpa/request \
 	test/fuzz/seeds/mpa/request_no_crc \
+	test/fuzz/seeds/rc_startup/called \
+	test/fuzz/seeds/rc_startup/called_by_stranger \
+	test/fuzz/seeds/rc_startup/calling \
 	test/fuzz/seeds/receive/get_doomed \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
@@ -508,6 +511,7 @@ FUZZERS = \
 	test/fuzz/fuzz_mpa \
 	test/fuzz/fuzz_ranges \
 	test/fuzz/fuzz_rc_receive \
+	test/fuzz/fuzz_rc_startup \
 	test/fuzz/fuzz_rdmap \
 	test/fuzz/fuzz_receive \
 	test/fuzz/fuzz_terminate
@@ -520,6 +524,8 @@ test_fuzz_fuzz_mpa_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rc_receive_SOURCES = test/fuzz/fuzz_rc_receive.c test/unit/fake_streams.c
 test_fuzz_fuzz_rc_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_rc_startup_SOURCES = test/fuzz/fuzz_rc_startup.c test/unit/fake_streams.c
+test_fuzz_fuzz_rc_startup_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)
