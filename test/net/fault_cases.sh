@@ -19,8 +19,8 @@ case_killed()
     expect_error 'rank killed' "$began_ms" 1000 'on signal 9\|Killed'
 }
 
-# Where nobody else ends it, diwarp finds out. $1: name, $2: places, $3: limit, $4: what it says; then
-# options.
+# Where nobody else ends it, diwarp finds out. $1: name, $2: places, $3: limit, $4: what it says;
+# then options.
 killed_unseen()
 {
     local name=$1 places=$2 limit_ms=$3 text=$4 began_ms victim
@@ -39,7 +39,8 @@ killed_unseen()
 case_killed_unseen()
 {
     local at="on host ${hosts[1]}"
-    killed_unseen 'rank killed, same host' '2 0' 1000 'diwarp: rank [01] on host .* does not answer: .*'
+    killed_unseen 'rank killed, same host' '2 0' 1000 \
+        'diwarp: rank [01] on host .* does not answer: .*'
     killed_unseen 'rank killed, other host' '1 1' 11000 "diwarp: rank 1 $at does not answer: .*"
     killed_unseen 'rank killed, other host, rc' '1 1' 1000 \
         "diwarp: rank 1 $at is not connected any more: .*" "${over_rc[@]}"
@@ -184,7 +185,8 @@ case_no_way_out()
     ip -n "${hosts[0]}" route add unreachable "$subnet.2/32"
     began_ms=$(now_ms)
     # The other rank may be first to say that it hears nothing.
-    await_text 'diwarp: rank [01] .*\(cannot send to it\|silent for 3 seconds\)' $((4 + slack_ms / 1000))
+    await_text 'diwarp: rank [01] .*\(cannot send to it\|silent for 3 seconds\)' \
+        $((4 + slack_ms / 1000))
     bad=$?
     verdict 'no route for good' $bad "after $(since_ms "$began_ms") ms: $(
         grep -ao -m 1 'diwarp: rank .*' "$work/output")"

@@ -45,15 +45,18 @@ make_hosts()
     ip -n "$stranger" link set br0 mtu 1500 up || return 1
     for i in 0 1; do
         make_host "${hosts[i]}" || return 1
-        ip link add eth0 netns "${hosts[i]}" type veth peer name "port$i" netns "$stranger" || return 1
+        ip link add eth0 netns "${hosts[i]}" type veth peer name "port$i" netns "$stranger" ||
+            return 1
         ip -n "${hosts[i]}" addr add "$subnet.$((i + 1))/24" dev eth0 || return 1
         ip -n "${hosts[i]}" link set eth0 mtu 1500 up || return 1
         ip -n "$stranger" link set "port$i" master br0 up || return 1
     done
-    for _ in {1..50}; do
-        ip netns exec "${hosts[0]}" ping -c 1 -W 1 "$subnet.2" >/dev/null 2>&1 && break
-        grep -q 'state UP' < <(ip -n "${hosts[1]}" -o link show eth0) && break
-        sleep 0.1
+    # An interface counts only once its carrier is there, a moment after both ends are up.
+    for i in 0 1; do
+        for _ in {1..50}; do
+            grep -q 'state UP' < <(ip -n "${hosts[i]}" -o link show eth0) && break
+            sleep 0.1
+        done
     done
     cat >"$work/agent" <<'END'
 #!/bin/sh
@@ -116,8 +119,8 @@ since_ms()
     echo $(($(now_ms) - $1))
 }
 
-# start_job PLACES [MPIRUN OPTION...] -- PROGRAM [ARGUMENT...]: PLACES is how many ranks each host has,
-# "1 1" or "2 0". Output in $work/output.
+# start_job PLACES [MPIRUN OPTION...] -- PROGRAM [ARGUMENT...]: PLACES is how many ranks each host
+# has, "1 1" or "2 0". Output in $work/output.
 start_job()
 {
     local places=("${hosts[0]}:${1% *}") options=() count=$((${1% *} + ${1#* }))
@@ -230,5 +233,6 @@ expect_error()
     for text in "$@"; do
         grep -aq -- "$text" "$work/output" || bad=1
     done
-    verdict "$name" $bad "exit status $status after $took_ms ms: $(grep -ao -m 1 -e "${*: -1}" "$work/output")"
+    verdict "$name" $bad \
+        "exit status $status after $took_ms ms: $(grep -ao -m 1 -e "${*: -1}" "$work/output")"
 }

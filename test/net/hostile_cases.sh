@@ -26,16 +26,16 @@ disturb()
 # expect_drops NAME CAUSE...: the job ends well, and has dropped something for each cause.
 expect_drops()
 {
-    local name=$1 cause bad=0 all=0
+    local name=$1 cause bad=0
     shift
     stop_steady
     end_job
     [ "$status" = 0 ] && grep -aq '^PASS ' "$work/output" || bad=1
     for cause in "$@"; do
         [ "$(dropped "$cause")" -gt 0 ] || bad=1
-        all=$((all + $(dropped "$cause")))
     done
-    verdict "$name" $bad "$(grep -a '^PASS ' "$work/output" || echo "exit status $status"), $sent sent"
+    verdict "$name" $bad \
+        "$(grep -a '^PASS ' "$work/output" || echo "exit status $status"), $sent sent"
 }
 
 case_garbage()
@@ -52,7 +52,7 @@ case_guessed_token()
     expect_drops 'guessed tokens' drop_token
 }
 
-# By one on the way, who sees all: of this job, then, with another job on the same ports, of that one.
+# By one on the way, who sees all: this job's; then, with another job on the same ports, that one's.
 case_replay()
 {
     ip -n "${hosts[0]}" link set eth0 gso_max_segs 1
@@ -102,14 +102,13 @@ stream()
 # Turn by turn, so that what else the machine does befalls both.
 measure_goodput()
 {
-    local round garbage flood alone=() flooded=()
+    local round garbage flood began_ms alone=() flooded=()
     for round in 1 2 3 4 5; do
         stream
         alone+=("$rate")
         on stranger "$hostile" flood "$subnet.2" $port 100000 "$case_seconds" >"$work/hostile" &
         flood=$!
         garbage=$(udp_datagrams)
-        local began_ms
         began_ms=$(now_ms)
         stream
         garbage=$((($(udp_datagrams) - garbage) * 1000 / $(since_ms "$began_ms")))
