@@ -22,6 +22,7 @@ noinst_HEADERS += \
 	test/net/tcp_pcap.h \
 	test/fuzz/input.h \
 	test/fuzz/memory_llp.h \
+	test/net/failing_libc.h \
 	test/net/forge.h \
 	test/net/node.h \
 	test/net/rc_end.h \
@@ -49,6 +50,9 @@ EXTRA_DIST += \
 	test/fuzz/seeds/mpa/reply_reject \
 	test/fuzz/seeds/mpa/request \
 	test/fuzz/seeds/mpa/request_no_crc \
+	test/fuzz/seeds/rc_startup/called \
+	test/fuzz/seeds/rc_startup/called_by_stranger \
+	test/fuzz/seeds/rc_startup/calling \
 	test/fuzz/seeds/receive/get_doomed \
 	test/fuzz/seeds/receive/intro_ipv6 \
 	test/fuzz/seeds/receive/put_opened \
@@ -78,6 +82,11 @@ EXTRA_DIST += \
 	test/net/between_hosts.sh \
 	test/net/hosts.sh \
 	test/net/ping \
+	test/net/FAULTS.md \
+	test/net/fault_cases.sh \
+	test/net/fault_hosts.sh \
+	test/net/faults \
+	test/net/hostile_cases.sh \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/net/wireshark \
@@ -198,9 +207,11 @@ VECTOR_TESTS = \
 
 # The RNIC as a whole: in the simulator, and on the sockets of the loopback interface.
 RNIC_TESTS = \
+	test/net/test_allocations \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_guesses \
 	test/net/test_helper \
 	test/net/test_identity \
 	test/net/test_loopback \
@@ -232,6 +243,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud \
 	test/sim/test_sim_ways
+test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
@@ -275,6 +287,12 @@ test_unit_test_tcp_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=epoll_ctl
 test_unit_test_rc_protocol_sends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 test_sim_test_sim_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=realloc \
 	-Wl,--wrap=dw_pages_map
+# All that gives memory or a descriptor, and what takes memory back.
+FAILING_WRAPS = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=posix_memalign,--wrap=free \
+	-Wl,--wrap=mmap,--wrap=munmap,--wrap=fopen,--wrap=getifaddrs,--wrap=socket,--wrap=eventfd \
+	-Wl,--wrap=epoll_create1,--wrap=epoll_ctl,--wrap=pthread_create
+test_net_test_allocations_LDFLAGS = $(AM_LDFLAGS) $(FAILING_WRAPS)
+test_net_test_allocations_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_fault_plan_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_LIBS)
 
@@ -284,6 +302,11 @@ endif
 check_PROGRAMS += test/net/forwarder
 test_net_forwarder_SOURCES = test/net/forwarder.c test/net/bottleneck.c
 test_net_forwarder_LDADD = -lm
+
+# A stranger on the network: run by test/net/faults.
+check_PROGRAMS += test/net/hostile
+test_net_hostile_SOURCES = test/net/hostile.c
+test_net_hostile_LDADD = $(CORE_LIBS)
 
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
 check_PROGRAMS += test/net/rc_wire_check
@@ -324,6 +347,7 @@ endif
 
 MPI_TESTS = \
 	test/mpi/accumulate \
+	test/mpi/children \
 	test/mpi/collectives \
 	test/mpi/async_progress \
 	test/mpi/busy_rank \
@@ -334,6 +358,7 @@ MPI_TESTS = \
 	test/mpi/failing_call \
 	test/mpi/finalize_race \
 	test/mpi/flood_memory \
+	test/mpi/leaving \
 	test/mpi/matching \
 	test/mpi/modes \
 	test/mpi/onesided \
@@ -344,12 +369,16 @@ MPI_TESTS = \
 	test/mpi/refused \
 	test/mpi/scheduling \
 	test/mpi/spawn \
+	test/mpi/steady \
 	test/mpi/threads \
 	test/mpi/vanish
 check_PROGRAMS += $(MPI_TESTS)
 
 test_mpi_accumulate_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_accumulate_LDADD = $(MPI_LIBS)
+
+test_mpi_children_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_children_LDADD = $(MPI_LIBS)
 
 test_mpi_collectives_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_collectives_LDADD = $(MPI_LIBS)
@@ -378,6 +407,9 @@ test_mpi_finalize_race_LDADD = $(MPI_LIBS)
 
 test_mpi_flood_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_flood_memory_LDADD = $(MPI_LIBS)
+
+test_mpi_leaving_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_leaving_LDADD = $(MPI_LIBS)
 
 test_mpi_matching_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_matching_LDADD = $(MPI_LIBS)
@@ -411,6 +443,11 @@ test_mpi_scheduling_LDADD = $(MPI_LIBS)
 
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)
+
+test_mpi_steady_SOURCES = test/mpi/steady.c test/mpi/system_faults.c
+test_mpi_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_steady_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_mpi_steady_LDADD = $(MPI_LIBS)
 
 test_mpi_threads_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_threads_LDADD = $(MPI_LIBS)
@@ -497,6 +534,7 @@ FUZZERS = \
 	test/fuzz/fuzz_mpa \
 	test/fuzz/fuzz_ranges \
 	test/fuzz/fuzz_rc_receive \
+	test/fuzz/fuzz_rc_startup \
 	test/fuzz/fuzz_rdmap \
 	test/fuzz/fuzz_receive \
 	test/fuzz/fuzz_terminate
@@ -509,6 +547,8 @@ test_fuzz_fuzz_mpa_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ranges_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rc_receive_SOURCES = test/fuzz/fuzz_rc_receive.c test/unit/fake_streams.c
 test_fuzz_fuzz_rc_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_rc_startup_SOURCES = test/fuzz/fuzz_rc_startup.c test/unit/fake_streams.c
+test_fuzz_fuzz_rc_startup_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)

@@ -27,7 +27,8 @@ struct mt_state {
     int thread_level;
     bool quick, large, verbose, expect_osc_rdma, no_onesided, child;
     uint64_t seed;
-    long messages; /* 0: the program's own choice */
+    long messages;  /* 0: the program's own choice */
+    double seconds; /* that `steady' runs */
     unsigned time_limit_s;
     const char *sizes; /* "1,2,3", or NULL */
     double started_s;
@@ -117,6 +118,8 @@ static inline void mt_parse(int argc, char **argv)
             mt.seed = strtoull(mt_option_value(argc, argv, &i), NULL, 0);
         else if (!strcmp(arg, "--messages"))
             mt.messages = strtol(mt_option_value(argc, argv, &i), NULL, 0);
+        else if (!strcmp(arg, "--seconds"))
+            mt.seconds = strtod(mt_option_value(argc, argv, &i), NULL);
         else if (!strcmp(arg, "--time-limit"))
             mt.time_limit_s = (unsigned)strtoul(mt_option_value(argc, argv, &i), NULL, 0);
         else if (!strcmp(arg, "--sizes"))

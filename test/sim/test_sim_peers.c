@@ -372,6 +372,43 @@ static void reads__of_a_peer_that_dies__wait_aside_and_fail(void **state)
     free(remote);
 }
 
+/* As after a suspend, amid all kinds of requests: time that goes by unseen is no peer's silence. */
+static void clock__jumps_by_hours__nobody_is_gone(void **state)
+{
+    (void)state;
+    enum { JUMPS = 10, SENDS = 20 };
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    f->config.device.peer_timeout_ns = 10 * SECOND;
+    fixture_open(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    for (unsigned jump = 0; jump < JUMPS; jump++) {
+        for (unsigned i = 0; i < SENDS; i++)
+            assert_int_equal(
+                fixture_post(f, 0, 1, jump * 100 + i, IBV_WR_SEND, 0, local, 1000, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, jump, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr),
+                         0);
+        sim_world_run_for(&f->world, jump * MS / 50);
+        /* Probes have no answer when the clock jumps. */
+        f->world.net.impairment.loss_permille = 1000;
+        sim_world_run_for(&f->world, 100 * MS);
+        f->world.net.now_ns += 3 * 3600 * SECOND;
+        sim_world_run_for(&f->world, MS);
+        f->world.net.impairment.loss_permille = 0;
+    }
+    fixture_run(f, 10 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), JUMPS);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), JUMPS * SENDS);
+    for (unsigned jump = 0; jump < JUMPS; jump++)
+        fixture_assert_status(f, 0, jump, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(sim_counters(&f->world, i)->peers_gone, 0);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +424,7 @@ int main(void)
         cmocka_unit_test(writer__computes__record_sent_at_most_twice),
         cmocka_unit_test(writes__of_a_silent_source__wait_aside),
         cmocka_unit_test(reads__of_a_peer_that_dies__wait_aside_and_fail),
+        cmocka_unit_test(clock__jumps_by_hours__nobody_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by faults: who comes uninvited, while a job runs. Each function case_* is a case.
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # set by who sources this
+
+# Where the ranks are, one on each host.
+port=40100
+ports=(--mca btl_diwarp_port_min $port --mca btl_diwarp_port_max $port)
+target=$subnet.1
+
+# With options.
+start_target()
+{
+    start_steady '1 1' "$@" "${ports[@]}"
+}
+
+# $1: "stranger", or the number of a host; then what `hostile' is to do. Sets `sent'.
+disturb()
+{
+    local where=$1
+    shift
+    on "$where" "$hostile" "$@" >"$work/hostile" 2>&1 || die "$(cat "$work/hostile")"
+    sent=$(sed -n 's/^hostile: \([0-9]*\) sent$/\1/p' "$work/hostile")
+}
+
+# expect_drops NAME CAUSE...: the job ends well, and has dropped something for each cause.
+expect_drops()
+{
+    local name=$1 cause bad=0
+    shift
+    stop_steady
+    end_job
+    [ "$status" = 0 ] && grep -aq '^PASS ' "$work/output" || bad=1
+    for cause in "$@"; do
+        [ "$(dropped "$cause")" -gt 0 ] || bad=1
+    done
+    verdict "$name" $bad \
+        "$(grep -a '^PASS ' "$work/output" || echo "exit status $status"), $sent sent"
+}
+
+case_garbage()
+{
+    start_target
+    disturb stranger flood "$target" $port 5000 2
+    expect_drops 'garbage' drop_short drop_version drop_token drop_header
+}
+
+case_guessed_token()
+{
+    start_target
+    disturb stranger guess "$target" $port 5000 2
+    expect_drops 'guessed tokens' drop_token
+}
+
+# By one on the way, who sees all: this job's; then, with another job on the same ports, that one's.
+case_replay()
+{
+    ip -n "${hosts[0]}" link set eth0 gso_max_segs 1
+    ip -n "${hosts[1]}" link set eth0 gso_max_segs 1
+    start_target
+    disturb 0 replay eth0 "$work/seen" 3
+    expect_drops 'replayed datagrams' rx_dup_datagrams drop_stale_record
+    start_target
+    disturb stranger again "$target" $port 5000 2 "$work/seen"
+    expect_drops "an older job's datagrams" drop_token
+    [ "$(dropped drop_token)" -gt 1000 ] || verdict "an older job's datagrams" 1 'few have come'
+}
+
+# $1: udp or tcp; $2: transport; then what is dropped
+scanned()
+{
+    local protocol=$1 transport=$2
+    shift 2
+    start_target --mca btl_diwarp_transport "$transport"
+    disturb stranger scan "$target" "$protocol"
+    expect_drops "$transport, $protocol ports scanned" "$@"
+}
+
+case_scan()
+{
+    scanned udp rd drop_short
+    scanned tcp rc rc_bad_startup
+    # Where diwarp has no port: it is mpirun that is called there.
+    if [ "$long" ]; then
+        scanned tcp rd
+        scanned udp rc
+    fi
+}
+
+# ---- by hand ------------------------------------------------------------------------------------
+
+# Sets `rate', MB/s of a stream of 1 MiB messages from host 0 to host 1.
+stream()
+{
+    start_job '1 1' "${ports[@]}" -- "$(find_program latency_bandwidth)" -l none -m none \
+        -s 1048576 -d uni -r 10
+    end_job
+    rate=$(value_of MBps stream <"$work/output")
+    [ "$rate" ] || die "no figure: $(cat "$work/output")"
+}
+
+# Turn by turn, so that what else the machine does befalls both.
+measure_goodput()
+{
+    local round garbage flood began_ms alone=() flooded=()
+    for round in 1 2 3 4 5; do
+        stream
+        alone+=("$rate")
+        on stranger "$hostile" flood "$subnet.2" $port 100000 "$case_seconds" >"$work/hostile" &
+        flood=$!
+        garbage=$(udp_datagrams)
+        began_ms=$(now_ms)
+        stream
+        garbage=$((($(udp_datagrams) - garbage) * 1000 / $(since_ms "$began_ms")))
+        flooded+=("$rate")
+        kill $flood
+        wait $flood 2>/dev/null
+        echo "round $round: ${alone[-1]} MB/s, ${flooded[-1]} MB/s while $garbage datagrams/s came"
+    done
+    printf '%s\n' "${alone[@]}" | sort -g >"$work/alone"
+    printf '%s\n' "${flooded[@]}" | sort -g | paste "$work/alone" - |
+        awk 'NR == 3 { printf "goodput under garbage: %.2f of %.0f MB/s\n", $2 / $1, $1 }'
+}
+
+# How many host 1 has been sent so far, taken or not.
+udp_datagrams()
+{
+    on 1 cat /proc/net/snmp | awk '$1 == "Udp:" && $2 ~ /^[0-9]/ { print $2 + $4 }'
+}

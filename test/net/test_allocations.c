@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * No memory, and no descriptors: everything that the library asks the system for is refused once,
+ * one at a time, from opening to closing, over RD, UD and RC; then everything from there on. Each
+ * call gives an error or does its work, whatever was posted completes, what completes well has the
+ * right bytes, nothing is left behind, and once there is memory again, the same objects go on.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "common/include/diwarp_helper.h"
+#include "common/include/diwarp_rc.h"
+#include "test/fault/llp_fault.h"
+#include "test/net/failing_libc.h"
+#include "test/net/node.h"
+
+#define SENDS        24
+#define SEND_BYTES   9000u
+#define RECORD_BYTES 200000u
+/* Of a run in which memory does not come back: more calls are refused in none. */
+#define STARVING_NS (5 * MS)
+/* The longest that a peer may be waited for that cannot answer for lack of memory. */
+#define TIMEOUT_NS (200 * MS)
+
+struct end {
+    struct diwarp_device *device;
+    struct diwarp_pd *pd;
+    struct diwarp_cq *cq;
+    struct diwarp_qp *qp;
+    struct diwarp_ah *ah;
+    struct diwarp_mr *mr;
+    struct diwarp_helper *helper;
+    struct diwarp_listener *listener;
+    struct diwarp_rc_qp *rc_qp;
+    struct diwarp_address address;
+    /* What has completed. */
+    unsigned done, failed, recvs, gone, requests, connects, disconnects;
+    struct diwarp_connect_request *request;
+    bool lost; /* a completion, for want of memory */
+};
+
+static struct end a, b;
+static uint8_t local[RECORD_BYTES], remote[RECORD_BYTES], inbox[SENDS][SEND_BYTES];
+static uint64_t answer;
+static unsigned posted;
+
+/* ---- opening and closing: each step may fail ---- */
+
+static int run_nothing(void *arg)
+{
+    (void)arg;
+    return -EBUSY;
+}
+
+static int open_end(struct end *end, uint32_t rank)
+{
+    struct diwarp_device_attr attr = loopback_attr(rank);
+    struct diwarp_diagnosis why = {.text = ""};
+
+    attr.threaded = true;
+    attr.datagram_max_bytes = 1472;
+    attr.peer_timeout_ns = TIMEOUT_NS;
+    int rc = diwarp_open_device(&attr, &end->device, &why);
+    if (rc) {
+        assert_true(why.text[0]);
+        return rc;
+    }
+    end->pd = diwarp_alloc_pd(end->device);
+    end->cq = diwarp_create_cq(end->device, 16);
+    if (!end->pd || !end->cq)
+        return -ENOMEM;
+    end->mr = diwarp_reg_mr(end->pd, remote, sizeof remote,
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+    const struct diwarp_helper_attr helper_attr = {
+        .cq = end->cq, .run = run_nothing, .look_ns = 1000 * MS};
+    return end->mr ? diwarp_start_helper(&helper_attr, &end->helper) : -ENOMEM;
+}
+
+static void close_end(struct end *end)
+{
+    if (end->helper)
+        diwarp_stop_helper(end->helper);
+    if (end->qp)
+        diwarp_destroy_qp(end->qp);
+    if (end->rc_qp)
+        diwarp_destroy_rc_qp(end->rc_qp);
+    if (end->listener)
+        diwarp_destroy_listener(end->listener);
+    if (end->ah)
+        diwarp_destroy_ah(end->ah);
+    if (end->mr)
+        diwarp_dereg_mr(end->mr);
+    if (end->cq)
+        diwarp_destroy_cq(end->cq);
+    if (end->pd)
+        diwarp_dealloc_pd(end->pd);
+    if (end->device)
+        diwarp_close_device(end->device);
+}
+
+static int open_qp(struct end *end, enum diwarp_qp_type type)
+{
+    struct diwarp_qp_attr attr = qp_attr_of(type);
+
+    attr.cq = end->cq;
+    attr.record_time_ns = TIMEOUT_NS;
+    int rc = diwarp_create_qp(end->pd, &attr, &end->qp, NULL);
+    if (!rc)
+        diwarp_query_address(end->qp, &end->address);
+    return rc;
+}
+
+static int open_datagram_pair(enum diwarp_qp_type type)
+{
+    int rc = open_end(&a, 1);
+    rc = rc ? rc : open_end(&b, 2);
+    rc = rc ? rc : open_qp(&a, type);
+    rc = rc ? rc : open_qp(&b, type);
+    rc = rc ? rc : diwarp_create_ah(a.qp, &b.address, &a.ah);
+    return rc ? rc : diwarp_create_ah(b.qp, &a.address, &b.ah);
+}
+
+/* ---- running ---- */
+
+static void take(struct end *end, const struct diwarp_wc *wc)
+{
+    const bool ok = wc->wc.status == IBV_WC_SUCCESS;
+    switch ((int)wc->wc.opcode) {
+    case IBV_WC_RECV:
+        end->recvs++;
+        break;
+    case DIWARP_WC_RECORD:
+        end->recvs++;
+        diwarp_release_record(wc->record);
+        break;
+    case DIWARP_WC_RELEASE:
+        break;
+    case DIWARP_WC_PEER_GONE:
+        end->gone++;
+        break;
+    case DIWARP_WC_CONNECT_REQUEST:
+        end->request = wc->request;
+        end->requests++;
+        break;
+    case DIWARP_WC_CONNECTED:
+        end->connects++;
+        break;
+    case DIWARP_WC_DISCONNECTED:
+        end->disconnects++;
+        break;
+    default:
+        end->done++;
+        end->failed += !ok;
+        if (wc->wc.wr_id == DIWARP_SEND_HOLD) {
+            const int rc = diwarp_post_release(end->qp, wc->read_id, "bye", 3);
+            assert_true(!rc || failing.refused);
+            assert_true(!rc || rc == -ENOMEM || (rc == -EINVAL && !ok));
+        }
+    }
+}
+
+static void poll_end(struct end *end)
+{
+    struct diwarp_wc wcs[8];
+    const int n = end->cq && !end->lost ? diwarp_poll_cq(end->cq, 8, wcs) : 0;
+
+    assert_true(n >= 0 || (n == -ENOMEM && failing.refused));
+    end->lost |= n < 0;
+    for (int i = 0; i < n; i++)
+        take(end, &wcs[i]);
+}
+
+static bool is_over(void)
+{
+    return a.gone || b.gone || a.lost || b.lost || a.disconnects || b.disconnects;
+}
+
+/* Polls both until the truth holds or neither can go on; fails the test where that takes too long.
+ * While memory does not come back it gives up soon. */
+#define POLL_UNTIL(truth)                                                                        \
+    do {                                                                                         \
+        const uint64_t began_ns = clock_ns();                                                    \
+        while (!(truth) && !is_over()) {                                                         \
+            const uint64_t spent_ns = clock_ns() - began_ns;                                     \
+            poll_end(&a);                                                                        \
+            poll_end(&b);                                                                        \
+            if (failing.forever && failing.refused && spent_ns > STARVING_NS)                    \
+                break;                                                                           \
+            if (spent_ns > WAIT_NS)                                                              \
+                fail_msg("call %u (%s) refused: in vain: %s (%u of %u done, %u received)",       \
+                         failing.at, failing.refused ? failing.refused : "none", #truth, a.done, \
+                         posted, b.recvs);                                                       \
+        }                                                                                        \
+    } while (0)
+
+/* Whether a call of which `rc` is the result is to be made again: there may be memory now. */
+static bool again(int rc, unsigned *tries)
+{
+    if (rc != -ENOMEM || is_over() || ++*tries > 3)
+        return false;
+    assert_non_null(failing.refused);
+    poll_end(&a);
+    poll_end(&b);
+    return true;
+}
+
+/* Whether it did its work. It must, unless what is refused stays refused. */
+static bool succeeded(int rc, const char *what)
+{
+    const bool gone = failing.refused && (rc == -EHOSTUNREACH || rc == -ENOTCONN);
+    if (rc && !gone && !(failing.forever && failing.refused))
+        fail_msg("call %u (%s) refused: %s: %d", failing.at,
+                 failing.refused ? failing.refused : "none", what, rc);
+    return !rc;
+}
+
+static int post_to_b_once(enum ibv_wr_opcode opcode, void *addr, uint32_t length, unsigned flags)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)addr, .length = length};
+    struct diwarp_send_wr wr = {.wr = {.wr_id = flags,
+                                       .sg_list = &sge,
+                                       .num_sge = 1,
+                                       .opcode = opcode,
+                                       .send_flags = flags | IBV_SEND_SIGNALED},
+                                .ah = a.ah};
+
+    if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr.wr.wr.atomic.rkey = b.mr->stag;
+        wr.wr.wr.atomic.remote_addr = (uintptr_t)remote;
+    } else {
+        wr.wr.wr.rdma.rkey = b.mr->stag;
+        wr.wr.wr.rdma.remote_addr = (uintptr_t)remote;
+    }
+    return a.rc_qp ? diwarp_rc_post_send(a.rc_qp, &wr.wr) : diwarp_post_send(a.qp, &wr);
+}
+
+static bool post_to_b(enum ibv_wr_opcode opcode, void *addr, uint32_t length, unsigned flags)
+{
+    unsigned tries = 0;
+    int rc;
+
+    do
+        rc = post_to_b_once(opcode, addr, length, flags);
+    while (again(rc, &tries));
+    posted += !rc;
+    return succeeded(rc, "post");
+}
+
+static void post_sends(void)
+{
+    for (unsigned i = 0; i < SENDS; i++) {
+        (void)post_to_b(IBV_WR_SEND, local, i % 2 ? SEND_BYTES : 100, 0);
+        poll_end(&a);
+        poll_end(&b);
+    }
+}
+
+static int post_recv_once(unsigned i)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)inbox[i], .length = SEND_BYTES};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+
+    return b.rc_qp ? diwarp_rc_post_recv(b.rc_qp, &wr) : diwarp_post_recv(b.qp, &wr);
+}
+
+static void post_recvs(void)
+{
+    for (unsigned i = 0; i < SENDS; i++) {
+        unsigned tries = 0;
+        int rc;
+        do
+            rc = post_recv_once(i);
+        while (again(rc, &tries));
+        (void)succeeded(rc, "receive");
+    }
+}
+
+/* A read of the peer's memory, then a write to it; `read_flags` beside those of all. */
+static void read_and_write(unsigned read_flags)
+{
+    fill(remote, sizeof remote, 1);
+    memset(local, 0, sizeof local);
+    if (post_to_b(IBV_WR_RDMA_READ, local, sizeof local, read_flags)) {
+        POLL_UNTIL(a.done == posted);
+        if (a.done == posted && !a.failed && !is_over())
+            assert_filled(local, sizeof local, 1);
+    }
+    fill(local, sizeof local, 2);
+    if (post_to_b(IBV_WR_RDMA_WRITE, local, sizeof local, 0) &&
+        post_to_b(IBV_WR_RDMA_READ, &answer, sizeof answer, 0)) { /* RC: it follows the write */
+        POLL_UNTIL(a.done == posted);
+        if (a.done == posted && !a.failed && !is_over())
+            assert_filled(remote, sizeof remote, 2);
+    }
+}
+
+/* ---- what is done over each service ---- */
+
+static void rd_traffic(void)
+{
+    post_sends();
+    POLL_UNTIL(a.done == posted && b.recvs == posted);
+    read_and_write((unsigned)DIWARP_SEND_HOLD);
+    if (post_to_b(IBV_WR_ATOMIC_FETCH_AND_ADD, &answer, sizeof answer, 0))
+        POLL_UNTIL(a.done == posted);
+    const int rc = diwarp_block_cq(a.cq, 1000);
+    assert_true(!rc || failing.refused);
+}
+
+static int rd_open(void)
+{
+    return open_datagram_pair(DIWARP_QPT_RD);
+}
+
+static int ud_open(void)
+{
+    return open_datagram_pair(DIWARP_QPT_UD);
+}
+
+/* Messages may be lost, but not what is posted. */
+static void ud_traffic(void)
+{
+    post_recvs();
+    post_sends();
+    (void)post_to_b(IBV_WR_RDMA_WRITE, local, SEND_BYTES, 0);
+    POLL_UNTIL(a.done == posted);
+    if (!failing.refused)
+        POLL_UNTIL(b.recvs == posted);
+}
+
+static int rc_open(void)
+{
+    int rc = open_end(&a, 1);
+    rc = rc ? rc : open_end(&b, 2);
+    rc = rc ? rc : diwarp_listen(b.pd, b.cq, &b.listener, NULL);
+    if (!rc)
+        diwarp_query_listener(b.listener, &b.address);
+    return rc;
+}
+
+static struct diwarp_rc_qp_attr rc_attr(struct diwarp_cq *cq)
+{
+    struct diwarp_rc_qp_attr attr;
+
+    diwarp_rc_qp_attr_init(&attr);
+    attr.cq = cq;
+    attr.connect_timeout_ns = attr.rnr_timeout_ns = TIMEOUT_NS;
+    return attr;
+}
+
+static void rc_connect(void)
+{
+    const struct diwarp_rc_qp_attr attr_a = rc_attr(a.cq), attr_b = rc_attr(b.cq);
+    int rc = diwarp_connect(a.pd, &attr_a, &b.address, "hi", 2, &a.rc_qp, NULL);
+
+    assert_true(!rc || failing.refused);
+    if (rc)
+        return;
+    POLL_UNTIL(b.requests);
+    if (!b.requests || is_over())
+        return;
+    rc = diwarp_accept(b.request, b.pd, &attr_b, "ho", 2, &b.rc_qp);
+    assert_true(!rc || failing.refused);
+    POLL_UNTIL(a.connects && b.connects);
+}
+
+static void rc_traffic(void)
+{
+    rc_connect();
+    if (!a.connects || !b.connects || is_over())
+        return;
+    post_recvs();
+    post_sends();
+    POLL_UNTIL(a.done == posted && b.recvs == posted);
+    read_and_write(0);
+    diwarp_disconnect(a.rc_qp);
+    POLL_UNTIL(false);
+}
+
+/* ---- the sweep ---- */
+
+struct service {
+    int (*open)(void);
+    void (*traffic)(void);
+};
+
+static unsigned open_files(void)
+{
+    unsigned count = 0;
+    DIR *files = opendir("/proc/self/fd");
+
+    assert_non_null(files);
+    while (readdir(files))
+        count++;
+    closedir(files);
+    return count;
+}
+
+/* How the runs of a sweep ended: so that one that tests nothing is seen. */
+static struct {
+    unsigned not_opened, completed, in_part;
+} outcomes;
+static unsigned posts_of_all;
+
+static void note_outcome(int rc)
+{
+    const bool completed = !rc && !a.failed && a.done == posts_of_all;
+
+    outcomes.not_opened += rc != 0;
+    outcomes.completed += completed;
+    outcomes.in_part += !rc && !completed;
+}
+
+/* Returns whether something was refused. */
+static bool run_once(const struct service *service, unsigned at, bool forever)
+{
+    const unsigned files = open_files();
+
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
+    posted = 0;
+    failing = (struct failing_libc){.armed = true, .forever = forever, .at = at};
+    const int rc = service->open();
+    if (rc && !failing.refused)
+        fail_msg("opening failed though nothing was refused: %d", rc);
+    if (!rc)
+        service->traffic();
+    note_outcome(rc);
+    close_end(&a);
+    close_end(&b);
+    failing.armed = false;
+    if (failing.held)
+        fail_msg("call %u (%s) refused: %ld blocks are left", at,
+                 failing.refused ? failing.refused : "none", failing.held);
+    assert_int_equal(open_files(), files);
+    return failing.refused;
+}
+
+static void sweep(const struct service *service, const char *name)
+{
+    for (unsigned forever = 0; forever < 2; forever++) {
+        unsigned at = 1;
+
+        assert_false(run_once(service, 0, false));
+        assert_int_equal(a.failed, 0);
+        assert_int_equal(a.done, posted);
+        posts_of_all = posted;
+        memset(&outcomes, 0, sizeof outcomes);
+        while (run_once(service, at, forever))
+            at++;
+        print_message("%s, refused %s: %u calls; %u times not opened, %u all completed, %u not\n",
+                      name, forever ? "from there on" : "once", at - 1, outcomes.not_opened,
+                      outcomes.completed, outcomes.in_part);
+        assert_true(outcomes.not_opened && (outcomes.completed || forever) && outcomes.in_part);
+    }
+}
+
+static void rd__each_refused(void **state)
+{
+    (void)state;
+    sweep(&(struct service){rd_open, rd_traffic}, "rd");
+}
+
+/* With the memory that loss and disorder take. */
+static void rd__each_refused__lossy(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv(DW_FAULT_VARIABLE, "drop=0.03,reorder=0.2,seed=5,exact", 1), 0);
+    sweep(&(struct service){rd_open, rd_traffic}, "rd, lossy");
+    unsetenv(DW_FAULT_VARIABLE);
+}
+
+static void ud__each_refused(void **state)
+{
+    (void)state;
+    sweep(&(struct service){ud_open, ud_traffic}, "ud");
+}
+
+static void rc__each_refused(void **state)
+{
+    (void)state;
+    sweep(&(struct service){rc_open, rc_traffic}, "rc");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rd__each_refused),
+        cmocka_unit_test(rd__each_refused__lossy),
+        cmocka_unit_test(ud__each_refused),
+        cmocka_unit_test(rc__each_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
