@@ -46,6 +46,7 @@ struct dw_paths {
     struct dw_map buckets; /* the first struct dw_path to each host, by a hash of it */
     const uint64_t *key;   /* of that hash: sources choose their addresses */
     uint32_t count;
+    size_t ways_bytes; /* of all that begin with one of them */
 };
 
 /* Longest datagram that a path of that MTU takes; a multiple of 8, so that the next one of a train

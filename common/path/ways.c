@@ -30,6 +30,7 @@ struct dw_ways *dw_ways_get(struct dw_paths *paths, struct dw_path *const *list,
     *ways = (struct dw_ways){.next = list[0]->ways, .users = 1, .count = (uint8_t)count};
     memcpy(ways->paths, list, bytes);
     list[0]->ways = ways;
+    paths->ways_bytes += sizeof *ways + bytes;
     return ways;
 }
 
@@ -41,6 +42,7 @@ void dw_ways_put(struct dw_paths *paths, struct dw_ways *ways)
     while (*link != ways)
         link = &(*link)->next;
     *link = ways->next;
+    paths->ways_bytes -= sizeof *ways + ways->count * sizeof *ways->paths;
     put_paths(paths, ways->paths, ways->count);
     free(ways);
 }

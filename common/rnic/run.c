@@ -183,7 +183,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
     memory->address_bytes +=
-        port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);
+        port->paths.count * sizeof(struct dw_path) + port->paths.ways_bytes +
+        dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
 }
 

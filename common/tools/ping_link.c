@@ -20,6 +20,7 @@ static const char *const gone_texts[] = {
     [DIWARP_GONE_UNREACHABLE] = "its host answers that no process has its port (ICMP)",
     [DIWARP_GONE_NO_ROOM] = "it takes no answers",
     [DIWARP_GONE_TOO_LARGE] = "what is large vanishes on the way to it",
+    [DIWARP_GONE_PROHIBITED] = "a firewall answers that it lets nothing through to it",
     [DIWARP_GONE_NOT_SENT] = "this host refuses to send to it",
     [DIWARP_GONE_RESTARTED] = "another process has its name",
 };
@@ -148,6 +149,8 @@ static void take(struct ping_link *link, const struct diwarp_wc *wc)
         link->failed = true;
         if ((int)wc->wc.opcode == DIWARP_WC_PEER_GONE)
             link->gone = gone_texts[wc->wc.vendor_err % GONE_TEXTS];
+    } else if ((int)wc->wc.opcode == DIWARP_WC_PEER_SILENT) {
+        link->gone = gone_texts[wc->wc.vendor_err % GONE_TEXTS];
     } else if (wc->wc.opcode != IBV_WC_RECV) {
         link->completed++;
     } else {
