@@ -275,7 +275,7 @@ inline accept()
 #if MUTANT == 8 || MUTANT == 6
 #define NUMBERS 0
 #else
-#define NUMBERS (met[n] -> 1 + ack[n] : 0)
+#define NUMBERS (met[n] -> ack[n] : 0)
 #endif
 #define COOKIE (q_from[i] + 8 * REPLACES + 64 * NUMBERS)
 
