@@ -23,7 +23,7 @@ void record_source(void);
 
 /* Offsets are about the beginning or the end of what 32 bits count. */
 #ifndef SPACE
-#define SPACE 64u
+#define SPACE 16u
 #endif
 
 static bool is_near(uint32_t offset)

@@ -12,12 +12,16 @@
  * cookie is what goes into its hash. What begins anywhere begins at another multiple of 8, and
  * numbers STEP apart are not of one sequence. The timer probes, fires early EARLY times, and fires
  * when nothing else can happen. A process forgets another after 10 s of silence: when nothing is on
- * its way. CROWDED: nobody is learnt without a PROOF.
+ * its way. CROWDED: nobody is learnt without a PROOF. Where both wait, their timers take turns: two
+ * that fire together each time, and each prove themselves to the other, would swap numbers each time.
  *
  * Holds: a message is delivered once at most; once it is known that a process has started again,
  * nothing of the one before is delivered; the new one gets nothing that was for the one before; what
  * completes was delivered; no deadlock; every message of a process that lives completes or, when the
  * peer has started again, ends in error.
+ *
+ * Bounds: see the defaults, and `run'. 38,597 states with 3 messages, 1 restart, 1 fault, 2
+ * overtakings; 116,267 with 1 forgetting instead; 117,438 with 2 restarts, CROWDED.
  *
  * MUTANT: 1 the incarnation of a datagram is not looked at; 2 a PROOF's numbers are not adopted; 3 a
  * peer is forgotten before it knows what has arrived; 4 the token is not looked at; 5 who goes on is

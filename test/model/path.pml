@@ -6,6 +6,9 @@
  *
  * Mirrors besides: common/rnic/route.c (set_route), common/rd/service.c (on_route): the window, its
  * order of transmissions and its timer go on; nothing of them is per way.
+ *
+ * 30,349 states with 4 messages, 1 switch, 1 fault; 405,635 with 3, 1 switch, a cut, 1 fault, 1 early
+ * probe.
  */
 #define PATHS 2
 #ifndef SWITCHES
