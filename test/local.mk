@@ -72,7 +72,21 @@ EXTRA_DIST += \
 	test/fuzz/seeds/terminate/send_invalidate \
 	test/fuzz/seeds/terminate/write \
 	test/apps/run \
+	test/cbmc/README.md \
+	test/cbmc/any.h \
+	test/cbmc/rel_ranges.c \
+	test/cbmc/rel_windows.c \
+	test/cbmc/run \
+	test/cbmc/wire_datagram.c \
+	test/cbmc/wire_mpa.c \
+	test/cbmc/wire_rdmap.c \
 	test/fault/README.md \
+	test/model/README.md \
+	test/model/identity.pml \
+	test/model/path.pml \
+	test/model/record.pml \
+	test/model/run \
+	test/model/window.pml \
 	test/mpi/README.md \
 	test/mpi/errors \
 	test/mpi/run \

@@ -80,15 +80,29 @@ static struct diwarp_name name_of(const struct dw_arrival *arrival)
     return (struct diwarp_name){.job = arrival->header.job, .rank = arrival->header.rank};
 }
 
+/* What a PROOF would change of what is known: who has the name, and which DATA is next. So one that
+ * comes late or again, when that has changed already, is none. */
+static uint64_t replaced(const struct dw_handle *handle, uint32_t incarnation)
+{
+    if (!handle)
+        return 0;
+    const uint64_t other = handle->ah.incarnation != incarnation ? handle->ah.incarnation : 0;
+    const struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
+    const uint32_t ack = met && met->peer ? met->peer->recvwin.ack : met ? met->ack : 0;
+    return other << 32 | ack;
+}
+
 /* Of what a datagram and its intro say of the source. Nobody can tell it who has not received it:
  * see dw_device_random(). */
-static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t period)
+static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_handle *handle,
+                          const struct dw_arrival *arrival, uint64_t period)
 {
     const uint8_t *intro = arrival->buf + DW_LLP_HEADER_BYTES;
     const uint64_t *key = rd->port->device->random_key;
     uint64_t cookie = rd->port->datagrams.token ^ dw_name_key(name_of(arrival));
     cookie = dw_siphash(key, cookie);
     cookie = dw_siphash(key, cookie ^ arrival->header.incarnation ^ (period << 32));
+    cookie = dw_siphash(key, cookie ^ replaced(handle, arrival->header.incarnation));
     for (unsigned at = 0; at < DW_INTRO_BYTES; at += 8)
         cookie = dw_siphash(key, cookie ^ dw_get_be64(intro + at));
     return cookie;
@@ -103,7 +117,8 @@ static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
            dw_llp_same_host(&dw_ah_path(&handle->ah)->host, &addr);
 }
 
-static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint64_t now_ns)
+static void send_reset(struct dw_rd *rd, const struct dw_handle *handle,
+                       const struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_datagrams *datagrams = &rd->port->datagrams;
     dw_rd_begin_epoch(rd, now_ns);
@@ -128,7 +143,7 @@ static void send_reset(struct dw_rd *rd, const struct dw_arrival *arrival, uint6
     dw_llp_header_put(buf, &reset);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES, arrival->header.number);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
-                cookie_of(rd, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
+                cookie_of(rd, handle, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
     (void)dw_seal(datagrams->crc, buf, sizeof buf - DW_TRAILER_BYTES);
     /* A full socket loses it: the source will ask again. */
     (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
@@ -209,7 +224,7 @@ static struct dw_peer *on_datagram(struct dw_rd *rd, struct dw_handle *handle,
     if (same && in_step(handle, &arrival->header))
         return take(handle, true, &first);
     if (arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
-        send_reset(rd, arrival, now_ns);
+        send_reset(rd, handle, arrival, now_ns);
     return NULL;
 }
 
@@ -241,8 +256,8 @@ static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
 {
     const uint32_t incarnation = arrival->header.incarnation;
     const uint64_t cookie = dw_get_be64(arrival->segments), period = now_ns >> COOKIE_PERIOD_SHIFT;
-    if (!may_be(handle, arrival->intro) ||
-        (cookie != cookie_of(rd, arrival, period) && cookie != cookie_of(rd, arrival, period - 1)))
+    if (!may_be(handle, arrival->intro) || (cookie != cookie_of(rd, handle, arrival, period) &&
+                                            cookie != cookie_of(rd, handle, arrival, period - 1)))
         return NULL;
     if (!handle || handle->ah.incarnation != incarnation) {
         if (handle)

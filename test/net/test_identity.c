@@ -67,18 +67,23 @@ static void hear(enum dw_llp_type type)
     }
 }
 
-/* Sends back what the RESET in the buffer asks for. */
-static void send_proof(void)
+/* Sends back what the RESET in the buffer asks for; psn: the first that is unacknowledged. */
+static void send_proof_of(uint32_t psn)
 {
     uint8_t cookie[DW_PROOF_BYTES];
     memcpy(cookie, forger.buf + DW_LLP_HEADER_BYTES + 8, sizeof cookie);
     struct dw_llp_header header = forger.header;
     forger.header.type = DW_LLP_PROOF;
-    forger.header.psn = 0;
+    forger.header.psn = psn;
     forge_begin(&forger);
     forge_raw(&forger, cookie, sizeof cookie);
     forge_send(&forger);
     forger.header = header;
+}
+
+static void send_proof(void)
+{
+    send_proof_of(0);
 }
 
 static void identity__address_names_the_incarnation(void **state)
@@ -165,6 +170,72 @@ static void identity__proof_of_another_is_none(void **state)
     forge_send(&forger); /* none */
     RUN_UNTIL(pair.b->counters->drop_short == 1, pair.b);
     assert_int_equal(pair.b->gone, 0);
+}
+
+/* The next incarnation takes the place of the one before; leaves its RESET in the buffer. */
+static void begin_anew(unsigned gone)
+{
+    forger.header.incarnation++;
+    send_hello();
+    hear(DW_LLP_RESET);
+    const struct forger asked = forger;
+    send_proof();
+    RUN_UNTIL(pair.b->gone == gone, pair.b);
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == gone + 1, pair.b);
+    forger = asked;
+}
+
+/* The network brings the PROOF of an earlier incarnation once more: it must not take the place of
+ * the later one, whose messages would be delivered again. */
+static void identity__repeated_proof_of_an_earlier_incarnation(void **state)
+{
+    (void)state;
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == 1, pair.b);
+    begin_anew(1);
+    const struct forger earlier = forger;
+    begin_anew(2);
+    const struct forger latest = forger;
+    const uint64_t dropped = pair.b->counters->drop_source;
+    forger = earlier;
+    send_proof();
+    RUN_UNTIL(pair.b->counters->drop_source == dropped + 1, pair.b);
+    assert_int_equal(pair.b->gone, 2);
+    forger = latest;
+    send_hello();
+    RUN_UNTIL(pair.b->counters->rx_dup_datagrams == 1, pair.b);
+    assert_int_equal(pair.b->recvs, 3);
+}
+
+/* One that goes on from `psn` asks, and says hello; leaves the RESET in the buffer. */
+static void go_on_from(uint32_t psn, unsigned recvs)
+{
+    forger.header.flags |= DW_LLP_GOES_ON;
+    forger.header.psn = psn;
+    send_hello();
+    hear(DW_LLP_RESET);
+    const struct forger asked = forger;
+    send_proof_of(psn);
+    send_hello();
+    RUN_UNTIL(pair.b->recvs == recvs, pair.b);
+    forger = asked;
+}
+
+/* Likewise of earlier numbers, which are not those of the source any more. */
+static void identity__repeated_proof_of_earlier_numbers(void **state)
+{
+    (void)state;
+    go_on_from(7, 1);
+    const struct forger earlier = forger;
+    go_on_from(1000000, 2);
+    const uint64_t dropped = pair.b->counters->drop_source;
+    forger = earlier;
+    send_proof_of(7);
+    RUN_UNTIL(pair.b->counters->drop_source == dropped + 1, pair.b);
+    send_hello(); /* would be taken for the next one */
+    RUN_UNTIL(pair.b->counters->drop_source == dropped + 2, pair.b);
+    assert_int_equal(pair.b->recvs, 2);
 }
 
 /* A process of another host does not take the place of one whose address was given. */
@@ -334,6 +405,8 @@ int main(void)
         TEST(identity__intro_leaves_the_given_address),
         TEST(identity__another_is_taken_when_it_proves_it),
         TEST(identity__proof_of_another_is_none),
+        TEST(identity__repeated_proof_of_an_earlier_incarnation),
+        TEST(identity__repeated_proof_of_earlier_numbers),
         TEST(identity__another_host_is_not_asked),
         TEST(identity__proven_one_is_where_it_is_said_to_be),
         TEST(identity__proven_one_is_not_where_it_is_said_to_be),
