@@ -54,8 +54,9 @@ struct dw_llp_ops {
     /* Without blocking: how many bytes came to buf, of DW_LLP_SLOT_BYTES, as datagrams of
      * *segment_bytes (never 0) each but the last; of a longer datagram, its length. -1: nothing. */
     int (*recv)(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes);
-    /* Others may share the port: what is meant for this process bears the key. May be NULL. */
-    void (*share)(struct dw_llp *llp, uint64_t key);
+    /* Others may share the port: what is meant for this process bears a key, big-endian at that
+     * offset. Returns the one to use, which may differ in its lowest byte. May be NULL. */
+    uint64_t (*share)(struct dw_llp *llp, uint64_t key, unsigned key_at);
     /* A datagram that bears another one; false: nobody who shares the port has it. NULL: so for
      * all.
      */

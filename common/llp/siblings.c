@@ -4,17 +4,23 @@
 #include "common/llp/siblings.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <linux/filter.h>
+
 #include "common/llp/socket.h"
 
 /* Of a port that is not known to be shared, so many empty reads of it for one of the Unix socket:
  * half costs a twentieth of an empty poll more; twice delays the first datagrams longer. */
 #define READS_PASSED 64
+
+/* Longest wait for a datagram to the own host. */
+#define SELF_TEST_MS 20
 
 static socklen_t name_of(uint16_t port, uint64_t key, struct sockaddr_un *name)
 {
@@ -65,11 +71,56 @@ void dw_siblings_init(struct dw_siblings *siblings)
     *siblings = (struct dw_siblings){.fd = -1, .poll_fd = -1};
 }
 
-int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint16_t port, uint64_t key)
+/* Any of the sockets may set the program of all, and each sets the same one. */
+static int steer(int fd, unsigned byte_at)
+{
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, byte_at),
+                                 BPF_STMT(BPF_RET | BPF_A, 0)};
+    const struct sock_fprog program = {.len = 2, .filter = code};
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+}
+
+/* One of datagrams that bear all numbers in turn arrives: its number. -1: none, the way to the own
+ * port is closed. The other sockets' owners drop them, for they are short. */
+static int number_of(int fd, uint64_t nonce, unsigned byte_at)
+{
+    union dw_sockaddr name;
+    socklen_t len = sizeof name;
+    uint8_t test[32] = {0}, came[32];
+    if (byte_at < sizeof nonce || byte_at >= sizeof test || getsockname(fd, &name.any, &len) < 0)
+        return -1;
+    struct dw_llp_addr at = dw_sockaddr_get(&name);
+    if (at.family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED((const struct in6_addr *)at.ip))
+        at.ip[15] = 1;
+    else if (at.family == AF_INET && !at.ip[0])
+        memcpy(at.ip, (const uint8_t[]){127, 0, 0, 1}, 4);
+    len = dw_sockaddr_set((uint8_t)name.any.sa_family, &at, &name);
+    const int tx = socket(name.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int number = -1;
+    memcpy(test, &nonce, sizeof nonce);
+    for (unsigned i = 0; i <= UINT8_MAX && number < 0; i++) {
+        test[byte_at] = (uint8_t)i;
+        (void)sendto(tx, test, sizeof test, 0, &name.any, len);
+        struct pollfd in = {.fd = fd, .events = POLLIN};
+        const bool last = i == UINT8_MAX;
+        while (number < 0 && poll(&in, 1, last ? SELF_TEST_MS : 0) == 1)
+            if (recv(fd, came, sizeof came, 0) == sizeof came &&
+                !memcmp(came, &nonce, sizeof nonce))
+                number = came[byte_at];
+    }
+    close(tx);
+    return number;
+}
+
+int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint64_t *key, unsigned key_at)
 {
     struct sockaddr_un name;
-    const socklen_t len = name_of(port, key, &name);
-    siblings->port = port;
+    const unsigned byte_at = key_at + (unsigned)sizeof *key - 1;
+    const int number = steer(udp_fd, byte_at) ? -1 : number_of(udp_fd, *key, byte_at);
+    if (number >= 0)
+        *key = (*key & ~UINT64_C(0xff)) | (unsigned)number;
+    siblings->port = (uint16_t)dw_port_of(udp_fd);
+    const socklen_t len = name_of(siblings->port, *key, &name);
     siblings->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     siblings->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (siblings->fd >= 0 && siblings->poll_fd >= 0 &&

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Processes of one host that share a UDP port, of a range that has too few (SO_REUSEPORT). The
- * kernel gives each datagram to one of their sockets, by its source; the one whose it is not sends
- * it on through a Unix socket, whose name is the port and the key of the one whose it is.
+ * Processes of one host that share a UDP port, of a range that has too few (SO_REUSEPORT). Their
+ * sockets are numbered in the order in which they were bound, and the kernel gives each datagram to
+ * the one whose number is the lowest byte of the key that the datagram bears. When a process ends,
+ * the last one takes its number: who gets what is meant for another one sends it on, through a Unix
+ * socket whose name is the port and the key.
  */
 #pragma once
 
@@ -22,9 +24,9 @@ int dw_siblings_bind(int fd, const struct dw_llp_addr *at, uint16_t port_min, ui
                      uint32_t rank);
 
 void dw_siblings_init(struct dw_siblings *siblings);
-/* key: whoever has it in a datagram means this process. 0, or negative errno: there are none then.
- */
-int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint16_t port, uint64_t key);
+/* key: whoever has it in a datagram, big-endian at that offset, means this process; its lowest byte
+ * becomes the socket's number. 0, or negative errno: there are no siblings then. */
+int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint64_t *key, unsigned key_at);
 void dw_siblings_close(struct dw_siblings *siblings);
 
 /* Sends a datagram on; false: no process of this port has that key. One that reads too slowly loses

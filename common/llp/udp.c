@@ -269,11 +269,12 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
     }
 }
 
-static void udp_share(struct dw_llp *llp, uint64_t key)
+static uint64_t udp_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fd, llp->port, key))
+    if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fd, &key, key_at))
         llp->fd = udp->siblings.poll_fd;
+    return key;
 }
 
 static bool udp_forward(struct dw_llp *llp, uint64_t key, const uint8_t *buf, uint32_t bytes)

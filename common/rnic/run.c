@@ -182,9 +182,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
                                datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
-    memory->address_bytes +=
-        port->paths.count * sizeof(struct dw_path) + port->paths.ways_bytes +
-        dw_map_bytes(&port->paths.buckets);
+    memory->address_bytes += port->paths.count * sizeof(struct dw_path) + port->paths.ways_bytes +
+                             dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
 }
 
@@ -245,7 +244,8 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         return rc;
     }
     if (port->datagrams.llp->ops->share)
-        port->datagrams.llp->ops->share(port->datagrams.llp, port->datagrams.token);
+        port->datagrams.token = port->datagrams.llp->ops->share(
+            port->datagrams.llp, port->datagrams.token, DW_LLP_TOKEN_AT);
     port->runner.fd = port->datagrams.llp->fd;
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;

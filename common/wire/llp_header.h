@@ -10,6 +10,7 @@
 /* 4 more than a multiple of 8: payload, behind the 20 or 28 bytes that lead a segment, is aligned.
  */
 #define DW_LLP_HEADER_BYTES  60
+#define DW_LLP_TOKEN_AT      8
 #define DW_INTRO_BYTES       32
 #define DW_CRC_BYTES         4
 #define DW_RESET_BYTES       16

@@ -317,12 +317,13 @@ static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
     return told;
 }
 
-static void fault_share(struct dw_llp *llp, uint64_t key)
+static uint64_t fault_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_llp *inner = ((const struct fault *)llp)->inner;
     if (inner->ops->share)
-        inner->ops->share(inner, key);
+        key = inner->ops->share(inner, key, key_at);
     llp->fd = inner->fd;
+    return key;
 }
 
 static bool fault_forward(struct dw_llp *llp, uint64_t key, const uint8_t *buf, uint32_t bytes)

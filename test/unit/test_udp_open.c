@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "common/wire/bytes.h"
 #include "test/unit/udp_fixture.h"
 
 static int setup(void **state)
@@ -83,63 +84,76 @@ static void udp_open__port_range(void **state)
     close_llp(second);
 }
 
-enum { SHARERS = 4, SENDERS = 32 };
+enum { SHARERS = 4, ROUNDS = 8, KEY_AT = 8 };
 
-/* One datagram to each of them in turn, each from a socket of its own. */
-static void send_keys(uint16_t port, const uint64_t *keys)
+/* One datagram to each of those from `first` on, each from a socket of its own. */
+static void send_keys(uint16_t port, const uint64_t *keys, unsigned first)
 {
     const struct dw_llp_addr to = to_loopback(AF_INET, port);
     const struct diwarp_device_attr plain = attr_plain();
-    for (unsigned s = 0; s < SENDERS; s++) {
-        struct dw_llp *tx = open_llp(&plain, &tx_counters);
-        const struct iovec iov = {(void *)(uintptr_t)&keys[s % SHARERS], sizeof *keys};
+    for (unsigned i = first; i < SHARERS * ROUNDS; i++) {
+        uint8_t bytes[KEY_AT + 8] = {0};
+        const struct iovec iov = {bytes, sizeof bytes};
         const struct dw_llp_train train = {.to = &to,
                                            .iov = &iov,
                                            .iov_count = 1,
-                                           .total_bytes = sizeof *keys,
-                                           .segment_bytes = sizeof *keys};
+                                           .total_bytes = sizeof bytes,
+                                           .segment_bytes = sizeof bytes};
+        if (i % SHARERS < first)
+            continue;
+        struct dw_llp *tx = open_llp(&plain, &tx_counters);
+        dw_put_be64(bytes + KEY_AT, keys[i % SHARERS]);
         assert_int_equal(tx->ops->send(tx, &train), 0);
         close_llp(tx);
     }
 }
 
-/* More processes than ports: each is reached by its key, whichever of them the kernel picks. */
+/* Each of those from `first` on gets what bears its key. Returns how many were sent on. */
+static unsigned share_out(struct dw_llp **llps, const uint64_t *keys, unsigned first)
+{
+    unsigned got[SHARERS] = {0}, forwarded = 0;
+    uint32_t each;
+    for (unsigned turn = 0; turn < 100 * SHARERS; turn++) {
+        const unsigned i = turn % SHARERS;
+        if (i < first || llps[i]->ops->recv(llps[i], slot_memory, &each) < 0)
+            continue;
+        const uint64_t key = dw_get_be64(slot_memory + KEY_AT);
+        if (key == keys[i])
+            got[i]++;
+        else
+            forwarded += llps[i]->ops->forward(llps[i], key, slot_memory, each);
+    }
+    for (unsigned i = first; i < SHARERS; i++)
+        assert_int_equal(got[i], ROUNDS);
+    return forwarded;
+}
+
+/* More processes than ports: each is reached by its key, also when others have ended. */
 static void udp_open__ports_are_shared(void **state)
 {
     (void)state;
     struct diwarp_device_attr attr = attr_plain();
     struct dw_llp *llps[SHARERS];
-    uint64_t keys[SHARERS], key = 0;
-    unsigned got[SHARERS] = {0}, forwarded = 0;
-    uint32_t each;
+    uint64_t keys[SHARERS];
     attr.port_min = free_pair();
     for (unsigned i = 0; i < SHARERS; i++) {
         attr.name.rank = i;
         llps[i] = open_llp(&attr, &rx_counters);
         assert_int_equal(llps[i]->port, attr.port_min);
-        keys[i] = 1000 + i;
-        llps[i]->ops->share(llps[i], keys[i]);
+        keys[i] = llps[i]->ops->share(llps[i], (1000ull + i) << 8, KEY_AT);
+        assert_int_equal(keys[i], (1000ull + i) << 8 | i);
     }
-    send_keys(attr.port_min, keys);
-    for (unsigned turn = 0; turn < 100 * SHARERS; turn++) {
-        struct dw_llp *llp = llps[turn % SHARERS];
-        if (llp->ops->recv(llp, slot_memory, &each) < 0)
-            continue;
-        memcpy(&key, slot_memory, sizeof key);
-        if (key == keys[turn % SHARERS])
-            got[turn % SHARERS]++;
-        else
-            forwarded += llp->ops->forward(llp, key, slot_memory, each);
-    }
-    for (unsigned i = 0; i < SHARERS; i++)
-        assert_int_equal(got[i], SENDERS / SHARERS);
-    assert_true(forwarded > 0);
-    assert_false(llps[0]->ops->forward(llps[0], 999, slot_memory, 8));
+    send_keys(attr.port_min, keys, 0);
+    assert_int_equal(share_out(llps, keys, 0), 0);
+    close_llp(llps[0]);
+    send_keys(attr.port_min, keys, 1);
+    assert_true(share_out(llps, keys, 1) > 0);
+    assert_false(llps[1]->ops->forward(llps[1], 999, slot_memory, 8));
     struct pollfd fd = {.fd = llps[1]->fd, .events = POLLIN};
     assert_int_equal(poll(&fd, 1, 0), 0);
-    assert_true(llps[0]->ops->forward(llps[0], keys[1], slot_memory, 8));
+    assert_true(llps[2]->ops->forward(llps[2], keys[1], slot_memory, 8));
     assert_int_equal(poll(&fd, 1, 0), 1);
-    for (unsigned i = 0; i < SHARERS; i++)
+    for (unsigned i = 1; i < SHARERS; i++)
         close_llp(llps[i]);
 }
 
