@@ -166,14 +166,18 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     if (!rc)
         rc = seed_random(new, why);
     if (!rc)
+        rc = dw_device_get_secrets(new, why);
+    if (!rc)
         rc = list_interfaces(new, why);
     if (rc) {
+        explicit_bzero(new->file_key, sizeof new->file_key);
         free(new);
         return rc;
     }
     if (why)
         why->text[0] = '\0';
-    new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */
+    /* Were borrowed. */
+    new->attr.if_include = new->attr.if_exclude = new->attr.auth_key_file = NULL;
     pthread_mutex_init(&new->lock, NULL);
     *device = new;
     return 0;
@@ -182,6 +186,7 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
 void diwarp_close_device(struct diwarp_device *device)
 {
     pthread_mutex_destroy(&device->lock);
+    explicit_bzero(device->file_key, sizeof device->file_key);
     free(device);
 }
 
@@ -201,7 +206,10 @@ void diwarp_query_device(const struct diwarp_device *device, struct diwarp_devic
     *info = (struct diwarp_device_info){
         .interface_count = device->interface_count,
         .left_out_count = device->left_out_count,
-        .crc_path = device->attr.crc == DIWARP_OFF ? "off" : dw_crc32c_path(),
+        .crc_path = device->attr.auth == DIWARP_AUTH_GMAC      ? "gmac"
+                    : device->attr.auth == DIWARP_AUTH_AES_GCM ? "aes-gcm"
+                    : device->attr.crc == DIWARP_OFF           ? "off"
+                                                               : dw_crc32c_path(),
         .rmem_max_bytes = read_sysctl("/proc/sys/net/core/rmem_max"),
         .wmem_max_bytes = read_sysctl("/proc/sys/net/core/wmem_max"),
     };

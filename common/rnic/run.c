@@ -54,7 +54,8 @@ static void take(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uin
         arrival->header.type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
     const struct dw_service *service = port->device->services[type];
     void *state = port->states[type]; /* NULL: the service has no QP */
-    if ((state && service->place && service->place(state, arrival, now_ns)) ||
+    const bool may_place = state && service->place && !datagrams->seal.auth;
+    if ((may_place && service->place(state, arrival, now_ns)) ||
         !dw_datagrams_open(datagrams, arrival))
         return;
     struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
@@ -181,6 +182,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
                                datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
+    if (datagrams->seal.auth)
+        memory->peer_bytes += dw_auth_bytes(datagrams->seal.auth);
     memory->address_bytes +=
         port->paths.count * sizeof(struct dw_path) + dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
@@ -226,7 +229,6 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->device = device;
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
-    port->datagrams.crc = device->attr.crc != DIWARP_OFF;
     port->datagrams.token = dw_device_random(device);
     port->datagrams.incarnation = (uint32_t)dw_device_random(device);
     port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
@@ -235,7 +237,9 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
-    int rc = dw_heap_reserve(&port->timers); /* trim_timer */
+    int rc = dw_port_set_seal(port, why);
+    if (!rc)
+        rc = dw_heap_reserve(&port->timers); /* trim_timer */
     if (!rc)
         rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);
     if (!rc)
