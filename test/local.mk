@@ -26,6 +26,7 @@ noinst_HEADERS += \
 	test/net/rc_end.h \
 	test/net/queue_pairs.h \
 	test/net/rd_pair.h \
+	test/sim/sim_attack.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
@@ -107,6 +108,10 @@ EXTRA_DIST += \
 	test/vectors/record_complete.hex \
 	test/vectors/record_open.hex \
 	test/vectors/record_status.hex \
+	test/vectors/sealed_data_gmac.hex \
+	test/vectors/sealed_record_aes_gcm.hex \
+	test/vectors/sealed_reset_source_key.hex \
+	test/vectors/sealed_ud_gmac.hex \
 	test/vectors/terminate_ddp_stag.hex \
 	test/vectors/terminate_mpa_crc.hex \
 	test/vectors/terminate_read_bounds.hex \
@@ -116,7 +121,8 @@ EXTRA_DIST += \
 SIM_SOURCES = test/sim/sim_net.c test/sim/sim_world.c
 check_PROGRAMS += test/sim/sim_random
 TESTS += test/sim/sim_random
-test_sim_sim_random_SOURCES = $(SIM_SOURCES) test/sim/sim_random.c test/sim/sim_rd.c \
+test_sim_sim_random_SOURCES = $(SIM_SOURCES) test/sim/sim_attack.c test/sim/sim_random.c \
+	test/sim/sim_rd.c \
 	test/sim/sim_rd_judge.c test/sim/sim_rd_plan.c test/sim/sim_ud.c
 test_sim_sim_random_LDADD = $(CORE_LIBS)
 
@@ -126,10 +132,12 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_auth \
 	test/unit/test_cells \
 	test/unit/test_copy \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
+	test/unit/test_crypto \
 	test/unit/test_ddp \
 	test/unit/test_delay \
 	test/unit/test_device \
@@ -162,6 +170,7 @@ UNIT_TESTS = \
 	test/unit/test_record_lossy \
 	test/unit/test_recordwin \
 	test/unit/test_recvwin \
+	test/unit/test_replay \
 	test/unit/test_ring \
 	test/unit/test_rtt \
 	test/unit/test_seen \

@@ -24,6 +24,7 @@ static inline void dw_replay_init_behind(struct dw_replay *replay, uint64_t high
     *replay = (struct dw_replay){.highest = highest, .any = true};
     for (unsigned i = 0; i < DW_REPLAY_WORDS; i++)
         replay->came[i] = UINT64_MAX;
+    replay->came[highest / 64 % DW_REPLAY_WORDS] >>= 63 - highest % 64;
 }
 
 /* It has come, or is too late to tell. */

@@ -6,6 +6,7 @@
 #ifndef SIM_RD_H
 #define SIM_RD_H
 
+#include "test/sim/sim_attack.h"
 #include "test/sim/sim_world.h"
 
 enum sim_rd_kind { SIM_RD_SEND, SIM_RD_READ, SIM_RD_WRITE, SIM_RD_ADD, SIM_RD_SWAP };
@@ -74,6 +75,7 @@ struct sim_rd {
     unsigned pause_count;
     struct sim_rd_host hosts[SIM_MAX_NODES];
     uint64_t next_due_ns; /* of releases, deregistrations, pauses */
+    struct sim_attack attack;
     struct sim_world world;
 };
 
@@ -85,6 +87,8 @@ struct sim_rd {
 void sim_rd_plan(struct sim_rd *rd, uint64_t seed);
 /* Runs the plan of a seed; false: `failure` says why. */
 bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes);
+/* The same authenticated, with somebody on the network who repeats and forges. */
+bool sim_rd_auth_run(uint64_t seed, char *failure, size_t failure_bytes);
 /* sim_rd_judge.c: after all has come to rest. */
 void sim_rd_judge(struct sim_rd *rd);
 
