@@ -60,6 +60,12 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/ud_record \
 	test/fuzz/seeds/receive/ud_send \
 	test/fuzz/seeds/receive/write_large \
+	test/fuzz/seeds/sealed/raw \
+	test/fuzz/seeds/sealed/rd_read \
+	test/fuzz/seeds/sealed/rd_send_again \
+	test/fuzz/seeds/sealed/rd_stranger_intro \
+	test/fuzz/seeds/sealed/rd_write \
+	test/fuzz/seeds/sealed/ud_write \
 	test/fuzz/seeds/terminate/bad_version \
 	test/fuzz/seeds/terminate/ddp_stag \
 	test/fuzz/seeds/terminate/mpa_crc \
@@ -191,6 +197,7 @@ check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 # Those that read test/vectors.
 VECTOR_TESTS = \
+	test/unit/test_auth \
 	test/unit/test_ddp \
 	test/unit/test_llp_header \
 	test/unit/test_mpa \
@@ -214,6 +221,7 @@ RNIC_TESTS = \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
+	test/net/test_sealed \
 	test/net/test_sleep \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
@@ -486,6 +494,7 @@ FUZZERS = \
 	test/fuzz/fuzz_rc_receive \
 	test/fuzz/fuzz_rdmap \
 	test/fuzz/fuzz_receive \
+	test/fuzz/fuzz_sealed \
 	test/fuzz/fuzz_terminate
 check_PROGRAMS += $(FUZZERS)
 
@@ -498,6 +507,7 @@ test_fuzz_fuzz_rc_receive_SOURCES = test/fuzz/fuzz_rc_receive.c test/unit/fake_s
 test_fuzz_fuzz_rc_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_sealed_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif
