@@ -36,7 +36,9 @@ static const struct words {
                  {MCA_BTL_DIWARP_RC, "rc"},
                  {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"}}},
   auths = {"off, gmac and aes-gcm",
-           {{DIWARP_AUTH_OFF, "off"}, {DIWARP_AUTH_GMAC, "gmac"}, {DIWARP_AUTH_AES_GCM, "aes-gcm"}}},
+           {{DIWARP_AUTH_OFF, "off"},
+            {DIWARP_AUTH_GMAC, "gmac"},
+            {DIWARP_AUTH_AES_GCM, "aes-gcm"}}},
   connects = {"on_demand and init",
               {{MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}}};
 

@@ -92,6 +92,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/route.c \
 	common/rnic/run.c \
 	common/rnic/secret.c \
+	common/rnic/secret.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
 	common/ud/receive.c \

@@ -14,13 +14,13 @@
 #define TEXT(x)    TEXT_OF(x)
 #define SONAME     "libcrypto.so." TEXT(OPENSSL_SHLIB_VERSION)
 
-#define FUNCTIONS(X)                                                                   \
-    X(EVP_CIPHER_fetch)                                                                \
-    X(EVP_CIPHER_CTX_new)                                                              \
-    X(EVP_CIPHER_CTX_free)                                                             \
-    X(EVP_CIPHER_CTX_get_params)                                                       \
-    X(EVP_CIPHER_CTX_set_params)                                                       \
-    X(EVP_CipherInit_ex)                                                               \
+#define FUNCTIONS(X)             \
+    X(EVP_CIPHER_fetch)          \
+    X(EVP_CIPHER_CTX_new)        \
+    X(EVP_CIPHER_CTX_free)       \
+    X(EVP_CIPHER_CTX_get_params) \
+    X(EVP_CIPHER_CTX_set_params) \
+    X(EVP_CipherInit_ex)         \
     X(EVP_CipherUpdate) X(EVP_CipherFinal_ex) X(EVP_sha256) X(HMAC)
 
 static struct {
@@ -45,10 +45,10 @@ static void load(void)
         say(dlerror());
         return;
     }
-#define FIND(name)                                                \
+#define FIND(name)                                                    \
     if (!(crypto.name = (__typeof__(name) *)dlsym(library, #name))) { \
-        say(dlerror());                                           \
-        return;                                                   \
+        say(dlerror());                                               \
+        return;                                                       \
     }
     FUNCTIONS(FIND)
 #undef FIND
@@ -136,7 +136,7 @@ bool dw_gcm_matches(struct dw_gcm *gcm, const uint8_t tag[DW_GCM_TAG_BYTES])
     int done;
     set_tag_param(params, tag);
     return crypto.EVP_CIPHER_CTX_set_params(context(gcm), params) &&
-           crypto.EVP_CipherFinal_ex(context(gcm), none, &done) == 1;
+           crypto.EVP_CipherFinal_ex(context(gcm), none, &done);
 }
 
 /* ---- HMAC-SHA256 ---- */

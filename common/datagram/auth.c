@@ -245,11 +245,11 @@ bool dw_auth_trim(struct dw_auth *auth)
 
 /* No two datagrams under a key have the same: a port counts its UD datagrams and RESETs, a peer the
  * others (WIRE.md section 6). */
-static bool begin(struct dw_gcm *gcm, const uint8_t *buf, uint8_t type, uint64_t number)
+static bool begin(struct dw_gcm *gcm, uint8_t type, uint64_t number)
 {
     uint8_t nonce[DW_GCM_NONCE_BYTES] = {type == DW_LLP_UD ? 0 : type == DW_LLP_RESET ? 2 : 1};
     dw_put_be64(nonce + 4, number);
-    return dw_gcm_begin(gcm, nonce) && dw_gcm_associate(gcm, buf, DW_LLP_HEADER_BYTES);
+    return dw_gcm_begin(gcm, nonce);
 }
 
 uint8_t dw_auth_flags(struct dw_auth *auth, const struct dw_process *to)
@@ -260,9 +260,8 @@ uint8_t dw_auth_flags(struct dw_auth *auth, const struct dw_process *to)
 
 struct dw_gcm *dw_auth_seal(struct dw_auth *auth, const struct dw_process *to, const uint8_t *buf)
 {
-    struct dw_gcm *gcm =
-        cipher_for(auth, find(auth, to), to, true, buf[1] & DW_LLP_SOURCE_KEY);
-    return gcm && begin(gcm, buf, buf[0] & 0xf, dw_get_be64(buf + 24)) ? gcm : NULL;
+    struct dw_gcm *gcm = cipher_for(auth, find(auth, to), to, true, buf[1] & DW_LLP_SOURCE_KEY);
+    return gcm && begin(gcm, buf[0] & 0xf, dw_get_be64(buf + 24)) ? gcm : NULL;
 }
 
 static bool is_replay(const struct dw_auth *auth, const struct dw_auth_peer *peer,
@@ -287,14 +286,12 @@ uint64_t *dw_auth_open(struct dw_auth *auth, struct diwarp_counters *counters,
     struct dw_auth_peer *peer = find(auth, &from);
     if (is_replay(auth, peer, &from, header))
         return &counters->drop_replay;
-    struct dw_gcm *gcm =
-        cipher_for(auth, peer, &from, false, header->flags & DW_LLP_SOURCE_KEY);
-    uint8_t *text = buf + DW_LLP_HEADER_BYTES;
-    const uint32_t bytes = len - DW_LLP_HEADER_BYTES - DW_TAG_BYTES;
-    if (!gcm || !begin(gcm, buf, header->type, header->number) ||
-        !(auth->mode == DIWARP_AUTH_GMAC ? dw_gcm_associate(gcm, text, bytes)
-                                         : dw_gcm_crypt(gcm, text, text, bytes)) ||
-        !dw_gcm_matches(gcm, text + bytes))
+    struct dw_gcm *gcm = cipher_for(auth, peer, &from, false, header->flags & DW_LLP_SOURCE_KEY);
+    const uint32_t bytes = len - DW_TAG_BYTES;
+    const uint32_t clear = auth->mode == DIWARP_AUTH_GMAC ? bytes : DW_LLP_HEADER_BYTES;
+    if (!gcm || !begin(gcm, header->type, header->number) || !dw_gcm_associate(gcm, buf, clear) ||
+        (clear < bytes && !dw_gcm_crypt(gcm, buf + clear, buf + clear, bytes - clear)) ||
+        !dw_gcm_matches(gcm, buf + bytes))
         return &counters->drop_auth;
     if (header->type == DW_LLP_RESET && peer)
         peer->reset_number = header->number;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Authentication of a port's datagrams: who shares which key, ciphers for those who speak, and which
- * of their datagrams have come before (WIRE.md section 6). There is none of all this where it is
- * off. */
+/* Authentication of a port's datagrams: who shares which key, ciphers for those who speak, and
+ * which of their datagrams have come before (WIRE.md section 6). There is none of all this where it
+ * is off. */
 #pragma once
 
 #include "common/base/crypto.h"
@@ -11,8 +11,9 @@
 #include "common/rel/replay.h"
 #include "common/wire/llp_header.h"
 
-/* Ciphers held at a time, of some 1.2 KB each; a peer that speaks needs two. With more, the one that
- * was not used for longest goes, and is derived anew when it is needed, in some microseconds. */
+/* Ciphers held at a time, of some 1.2 KB each; a peer that speaks needs two. With more, the one
+ * that was not used for longest goes, and is derived anew when it is needed, in some microseconds.
+ */
 #define DW_AUTH_CIPHERS_MAX 2048
 /* Sources that were forgotten, whose highest number is kept, until another one needs the place. */
 #define DW_AUTH_GONE_MAX 65536u
@@ -83,7 +84,7 @@ void dw_auth_on_forgotten(struct dw_auth *auth, struct diwarp_name name);
 
 /* The flags that say by which key a datagram to the process is sealed. */
 uint8_t dw_auth_flags(struct dw_auth *auth, const struct dw_process *to);
-/* Begins to seal what begins with that header; NULL: no memory. */
+/* Begins to seal what begins with that header, which is the first to be told; NULL: no memory. */
 struct dw_gcm *dw_auth_seal(struct dw_auth *auth, const struct dw_process *to,
                             const uint8_t *header);
 /* Opens a datagram, decrypting it in place. Returns the counter of what is wrong, or NULL. */

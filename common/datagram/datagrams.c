@@ -114,8 +114,8 @@ bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arriva
     return is_well_formed(counters, rc);
 }
 
-static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t len,
-                        uint16_t train, uint64_t now_ns)
+static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t len, uint16_t train,
+                        uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
     struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};

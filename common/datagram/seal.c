@@ -28,11 +28,13 @@ void dw_sealing_copy_auth(struct dw_sealing *sealing, void *to, const void *from
 void dw_sealing_begin_auth(struct dw_sealing *sealing, const struct dw_process *to, uint8_t *head,
                            size_t bytes)
 {
-    uint8_t *text = head + DW_LLP_HEADER_BYTES;
-    sealing->secret = sealing->auth->mode == DIWARP_AUTH_AES_GCM;
+    const bool secret = sealing->auth->mode == DIWARP_AUTH_AES_GCM;
+    const size_t clear = secret ? DW_LLP_HEADER_BYTES : bytes;
     sealing->gcm = dw_auth_seal(sealing->auth, to, head);
-    if (bytes > DW_LLP_HEADER_BYTES)
-        dw_sealing_copy_auth(sealing, text, text, bytes - DW_LLP_HEADER_BYTES);
+    dw_sealing_copy_auth(sealing, head, head, clear);
+    sealing->secret = secret;
+    if (clear < bytes)
+        dw_sealing_copy_auth(sealing, head + clear, head + clear, bytes - clear);
 }
 
 void dw_sealing_end_auth(struct dw_sealing *sealing, uint8_t *trailer)
@@ -45,10 +47,12 @@ void dw_seal_auth(const struct dw_seal *seal, const struct dw_process *to, uint8
                   uint32_t bytes, uint8_t *place)
 {
     struct dw_sealing sealing = {.auth = seal->auth};
-    if (place != buf)
+    const uint32_t apart = place != buf ? bytes - DW_LLP_HEADER_BYTES : 0;
+    if (apart)
         memcpy(place, buf, DW_LLP_HEADER_BYTES);
-    dw_sealing_begin_auth(&sealing, to, place, DW_LLP_HEADER_BYTES);
-    dw_sealing_copy_auth(&sealing, place + DW_LLP_HEADER_BYTES, buf + DW_LLP_HEADER_BYTES,
-                         bytes - DW_LLP_HEADER_BYTES);
+    dw_sealing_begin_auth(&sealing, to, place, bytes - apart);
+    if (apart)
+        dw_sealing_copy_auth(&sealing, place + DW_LLP_HEADER_BYTES, buf + DW_LLP_HEADER_BYTES,
+                             apart);
     dw_sealing_end_auth(&sealing, place + bytes);
 }

@@ -61,8 +61,8 @@ struct diwarp_address {
     uint32_t qpn;         /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
     uint16_t port;        /* UDP, host order */
     uint8_t interface_count;
-    uint8_t auth;        /* enum diwarp_auth: the same for all */
-    uint32_t auth_key_id; /* tells key files apart; 0: none */
+    uint8_t auth;                        /* enum diwarp_auth: the same for all */
+    uint32_t auth_key_id;                /* tells key files apart; 0: none */
     uint8_t secret[DIWARP_SECRET_BYTES]; /* who knows it can speak for whoever speaks to it */
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
 };
@@ -87,7 +87,7 @@ struct diwarp_device_attr {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;
-    enum diwarp_switch crc; /* of each datagram; OFF: the UDP checksum. Both ends must agree */
+    enum diwarp_switch crc;    /* of each datagram; OFF: the UDP checksum. Both ends must agree */
     enum diwarp_auth auth;     /* instead of the CRC, of UD and RD; needs libcrypto */
     const char *auth_key_file; /* a further secret, of all processes, that only their user may read;
                                 * NULL or empty: addresses alone tell the secrets */
@@ -175,7 +175,8 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
     X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
-    X(drop_auth, "datagrams", "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)") \
+    X(drop_auth, "datagrams",                                                                    \
+      "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)")                     \
     X(drop_replay, "datagrams", "dropped: sealed, but it has come before")                       \
     X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")        \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                        \
@@ -343,10 +344,11 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
- * of a datagram QP. -EPROTO: it authenticates otherwise, or with another key file. Costs nothing on the wire; protocol state is taken at the first send, and given
- * back when both have owed each other nothing for 20 ms. Over RD all handles of one name share it,
- * the way first spoken over, and the incarnation told last: with an earlier one all ends in error.
- * For any QP of the service and device; destroyed by its owner, before its QP or after. */
+ * of a datagram QP. -EPROTO: it authenticates otherwise, or with another key file. Costs nothing on
+ * the wire; protocol state is taken at the first send, and given back when both have owed each
+ * other nothing for 20 ms. Over RD all handles of one name share it, the way first spoken over, and
+ * the incarnation told last: with an earlier one all ends in error. For any QP of the service and
+ * device; destroyed by its owner, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

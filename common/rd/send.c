@@ -171,8 +171,8 @@ static struct plan plan_for(const struct dw_peer *peer, const struct dw_work *wo
     return plan;
 }
 
-/* Each sealed in one pass with the copy, unless it is encrypted: then it is copied first, for it may
- * be sent again. */
+/* Each sealed in one pass with the copy, unless it is encrypted: then it is copied first, for it
+ * may be sent again. */
 static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,
                           uint32_t payload_max, uint64_t now_ns)
 {
@@ -190,8 +190,8 @@ static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_
             copy_next(work, &(struct dw_sealing){0}, to, payload);
             dw_seal(seal, &process, datagram->buf, datagram->bytes, place + bytes);
         } else {
-            struct dw_sealing sealing = dw_sealing_begin(seal, &process, datagram->buf,
-                                                         (size_t)(to - datagram->buf));
+            struct dw_sealing sealing =
+                dw_sealing_begin(seal, &process, datagram->buf, (size_t)(to - datagram->buf));
             copy_next(work, &sealing, to, payload);
             dw_sealing_end(&sealing, to + payload);
         }

@@ -132,8 +132,8 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, en
         flags |= DW_LLP_GOES_ON;
     const struct dw_llp_header header = {
         .type = (uint8_t)type,
-        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal, &to) | (intro ? DW_LLP_INTRO : 0) |
-                           (peer->refusals ? DW_LLP_REFUSING : 0)),
+        .flags = (uint8_t)(flags | dw_seal_flags(&datagrams->seal, &to) |
+                           (intro ? DW_LLP_INTRO : 0) | (peer->refusals ? DW_LLP_REFUSING : 0)),
         .credit_kib = credit_kib(dw_rd_of(peer)),
         .incarnation = datagrams->incarnation,
         .token = dw_handle_of(peer)->ah.token,

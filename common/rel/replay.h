@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes of the ring and how late a datagram may be: with half of it a path that is 3 MB of datagrams
- * of 1500 bytes slower than another would lose them. */
+/* Bytes of the ring and how late a datagram may be: with half of it a path that is 3 MB of
+ * datagrams of 1500 bytes slower than another would lose them. */
 #define DW_REPLAY_WORDS 64u
 /* So far behind the highest number a datagram is too late to tell. */
 #define DW_REPLAY_NUMBERS ((DW_REPLAY_WORDS - 1) * 64)

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/base/siphash.h"
 #include "common/llp/interface.h"
 #include "common/llp/socket.h"
 #include "common/rel/recvwin.h"
+#include "common/rnic/secret.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/llp_header.h"
 
@@ -133,11 +133,8 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
 static int seed_random(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
     device->random_key[0] = device->env.seed;
-    if (device->env.seed ||
-        getrandom(device->random_key, sizeof device->random_key, 0) == sizeof device->random_key)
-        return 0;
-    dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
-    return -EIO;
+    return device->env.seed ? 0
+                            : dw_secret_draw(device->random_key, sizeof device->random_key, why);
 }
 
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
@@ -166,7 +163,7 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     if (!rc)
         rc = seed_random(new, why);
     if (!rc)
-        rc = dw_device_get_secrets(new, why);
+        rc = dw_secret_get(attr, new->file_key, &new->file_key_id, why);
     if (!rc)
         rc = list_interfaces(new, why);
     if (rc) {

@@ -38,7 +38,7 @@ struct diwarp_device {
     unsigned interface_count;
     unsigned left_out_count; /* interfaces, as in struct diwarp_device_info */
     uint64_t host_id;
-    uint64_t random_key[2];  /* from the kernel, or the seed of env */
+    uint64_t random_key[2];          /* from the kernel, or the seed of env */
     uint8_t file_key[DW_HMAC_BYTES]; /* of attr.auth_key_file; all 0: none */
     uint32_t file_key_id;
     uint64_t random_count;   /* numbers drawn; atomic, not all who draw have the lock */
@@ -77,10 +77,6 @@ struct dw_runner {
     int fd;              /* readable when something comes; -1: cannot be polled */
     bool more;           /* the last run sent something, and more may go at once */
 };
-
-/* With authentication: finds libcrypto, and reads the key file (secret.c). As diwarp_open_device().
- */
-int dw_device_get_secrets(struct diwarp_device *device, struct diwarp_diagnosis *why);
 
 /* diwarp_open_device() with an environment, which may be NULL, and the services that there are. */
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,

@@ -52,8 +52,6 @@ extern pthread_mutex_t dw_ports_lock;
 int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why);
 /* Closes it, and what services keep of it, when no QP is left. */
 void dw_port_put(struct dw_port *port);
-/* What protects its datagrams, by the device's attributes (secret.c). -ENOMEM, -EIO. */
-int dw_port_set_seal(struct dw_port *port, struct diwarp_diagnosis *why);
 /* Sees that what is taken now will be given back. */
 void dw_port_trim_later(struct dw_port *port, uint64_t now_ns);
 /* Longest datagram that a path of that MTU takes. */

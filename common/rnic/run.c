@@ -8,6 +8,7 @@
 
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
+#include "common/rnic/secret.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; an absence counts
  * as a quarter of that at most. Half would resend what has come and is not read yet where a process
@@ -208,6 +209,28 @@ static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
                                 &port->datagrams.llp, why);
 }
 
+/* What protects its datagrams, by the device's attributes. */
+static int set_seal(struct dw_port *port, struct diwarp_diagnosis *why)
+{
+    struct diwarp_device *device = port->device;
+    struct dw_datagrams *datagrams = &port->datagrams;
+    const struct dw_process me = {.name = datagrams->name, .incarnation = datagrams->incarnation};
+    uint8_t secret[DIWARP_SECRET_BYTES];
+    struct dw_auth *auth = NULL;
+    if (device->attr.auth != DIWARP_AUTH_OFF) {
+        const int rc = dw_secret_draw(secret, sizeof secret, why);
+        if (rc)
+            return rc;
+        auth = dw_auth_create(device->attr.auth, &me, secret, device->file_key,
+                              dw_device_random(device));
+        explicit_bzero(secret, sizeof secret);
+        if (!auth)
+            return -ENOMEM;
+    }
+    datagrams->seal = dw_seal_of(device->attr.crc != DIWARP_OFF, auth);
+    return 0;
+}
+
 static void port_close(struct dw_port *port)
 {
     EACH_SERVICE(port, close, service->close(state))
@@ -237,7 +260,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
-    int rc = dw_port_set_seal(port, why);
+    int rc = set_seal(port, why);
     if (!rc)
         rc = dw_heap_reserve(&port->timers); /* trim_timer */
     if (!rc)

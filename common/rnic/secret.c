@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Secrets of authentication: a file that all processes share, and each port's own. */
+#include "common/rnic/secret.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/qp.h"
+#include "common/wire/bytes.h"
 
 /* Of the key file; what is beyond is not read. */
 #define FILE_MIN_BYTES 16
@@ -37,7 +38,8 @@ static int open_file(const char *path, struct diwarp_diagnosis *why)
     return refuse(why, -EACCES, path, fault);
 }
 
-static int read_file(struct diwarp_device *device, const char *path, struct diwarp_diagnosis *why)
+static int read_file(const char *path, uint8_t key[DW_HMAC_BYTES], uint32_t *id,
+                     struct diwarp_diagnosis *why)
 {
     static const char label[] = "diwarp key file", id_label[] = "id";
     uint8_t bytes[FILE_MAX_BYTES], mac[DW_HMAC_BYTES];
@@ -50,16 +52,16 @@ static int read_file(struct diwarp_device *device, const char *path, struct diwa
     if (got < FILE_MIN_BYTES)
         return got < 0 ? refuse(why, -error, path, strerror(error))
                        : refuse(why, -EINVAL, path, "less than 16 bytes long");
-    const bool good = dw_hmac(label, sizeof label - 1, bytes, (size_t)got, device->file_key) &&
-                      dw_hmac(device->file_key, DW_HMAC_BYTES, id_label, sizeof id_label - 1, mac);
-    device->file_key_id = dw_get_be32(mac) | 1; /* 0: none */
+    const bool good = dw_hmac(label, sizeof label - 1, bytes, (size_t)got, key) &&
+                      dw_hmac(key, DW_HMAC_BYTES, id_label, sizeof id_label - 1, mac);
     explicit_bzero(bytes, sizeof bytes);
+    *id = dw_get_be32(mac) | 1;
     return good ? 0 : -ENOMEM;
 }
 
-int dw_device_get_secrets(struct diwarp_device *device, struct diwarp_diagnosis *why)
+int dw_secret_get(const struct diwarp_device_attr *attr, uint8_t file_key[DW_HMAC_BYTES],
+                  uint32_t *id, struct diwarp_diagnosis *why)
 {
-    const struct diwarp_device_attr *attr = &device->attr;
     const bool with_file = attr->auth_key_file && attr->auth_key_file[0];
     if (attr->auth == DIWARP_AUTH_OFF && with_file) {
         dw_explain(why, "a key file is of no use without authentication");
@@ -72,27 +74,13 @@ int dw_device_get_secrets(struct diwarp_device *device, struct diwarp_diagnosis 
         dw_explain(why, "authentication needs libcrypto (OpenSSL 3): %s", fault);
         return -ENOTSUP;
     }
-    return with_file ? read_file(device, attr->auth_key_file, why) : 0;
+    return with_file ? read_file(attr->auth_key_file, file_key, id, why) : 0;
 }
 
-int dw_port_set_seal(struct dw_port *port, struct diwarp_diagnosis *why)
+int dw_secret_draw(void *secret, size_t bytes, struct diwarp_diagnosis *why)
 {
-    struct diwarp_device *device = port->device;
-    struct dw_datagrams *datagrams = &port->datagrams;
-    const struct dw_process me = {.name = datagrams->name, .incarnation = datagrams->incarnation};
-    uint8_t secret[DIWARP_SECRET_BYTES];
-    struct dw_auth *auth = NULL;
-    if (device->attr.auth != DIWARP_AUTH_OFF) {
-        if (getrandom(secret, sizeof secret, 0) != sizeof secret) {
-            dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
-            return -EIO;
-        }
-        auth = dw_auth_create(device->attr.auth, &me, secret, device->file_key,
-                              dw_device_random(device));
-        explicit_bzero(secret, sizeof secret);
-        if (!auth)
-            return -ENOMEM;
-    }
-    datagrams->seal = dw_seal_of(device->attr.crc != DIWARP_OFF, auth);
-    return 0;
+    if (getrandom(secret, bytes, 0) == (ssize_t)bytes)
+        return 0;
+    dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
+    return -EIO;
 }

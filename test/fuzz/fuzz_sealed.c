@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzes an authenticated QP: each datagram is the fuzzer's, sealed by the key of a peer that was told
- * our address, so that all behind the seal is reached; or as it is, or sent again: then it must be
- * dropped, and nothing must leave or change. Memory that no peer may write stays as it was.
+ * Fuzzes an authenticated QP: each datagram is the fuzzer's, sealed by the key of a peer that was
+ * told our address, so that all behind the seal is reached; or as it is, or sent again: then it
+ * must be dropped, and nothing must leave or change. Memory that no peer may write stays as it was.
  */
 #include <stdbool.h>
 #include <stdint.h>

@@ -110,10 +110,9 @@ static void converse(void)
 {
     const unsigned sends = w.a.sends, recvs = w.b.recvs;
     static const char text[] = MARK;
-    assert_int_equal(
-        post(&w.a, w.ab, IBV_WR_SEND, (void *)(uintptr_t)text, sizeof text, IBV_SEND_SIGNALED, 0,
-             NULL, 0),
-        0);
+    assert_int_equal(post(&w.a, w.ab, IBV_WR_SEND, (void *)(uintptr_t)text, sizeof text,
+                          IBV_SEND_SIGNALED, 0, NULL, 0),
+                     0);
     RUN_UNTIL(relay() && w.a.sends == sends + 1 && w.b.recvs == recvs + 1, &w.a, &w.b);
     if (w.qp_attr.type == DIWARP_QPT_UD)
         return;
@@ -135,19 +134,19 @@ static void converse(void)
 }
 
 /* b has taken all that it was sent, and nothing came of it. */
-#define EXPECT_ONLY(counter, moved, statement)                               \
-    do {                                                                     \
-        const struct diwarp_counters *c_ = w.b.counters;                     \
-        const uint64_t before_ = c_->counter, rx_ = c_->rx_datagrams;        \
+#define EXPECT_ONLY(counter, moved, statement)                                  \
+    do {                                                                        \
+        const struct diwarp_counters *c_ = w.b.counters;                        \
+        const uint64_t before_ = c_->counter, rx_ = c_->rx_datagrams;           \
         const uint64_t placed_ = c_->rx_record_bytes, sent_ = c_->tx_datagrams; \
-        const unsigned recvs_ = w.b.recvs;                                   \
-        statement;                                                           \
-        RUN_UNTIL(c_->rx_datagrams >= rx_ + (moved), &w.b);                  \
-        assert_int_equal(c_->counter, before_ + (moved));                    \
-        assert_int_equal(w.b.recvs, recvs_);                                 \
-        assert_int_equal(c_->rx_record_bytes, placed_);                      \
-        assert_int_equal(c_->tx_datagrams, sent_);                           \
-        assert_int_equal(w.b.errors + w.b.gone, 0);                          \
+        const unsigned recvs_ = w.b.recvs;                                      \
+        statement;                                                              \
+        RUN_UNTIL(c_->rx_datagrams >= rx_ + (moved), &w.b);                     \
+        assert_int_equal(c_->counter, before_ + (moved));                       \
+        assert_int_equal(w.b.recvs, recvs_);                                    \
+        assert_int_equal(c_->rx_record_bytes, placed_);                         \
+        assert_int_equal(c_->tx_datagrams, sent_);                              \
+        assert_int_equal(w.b.errors + w.b.gone, 0);                             \
     } while (0)
 
 /* Sends all that was caught again, each changed first. The socket holds them. */
@@ -217,7 +216,8 @@ static const enum diwarp_auth modes[] = {DIWARP_AUTH_GMAC, DIWARP_AUTH_AES_GCM};
 static void rd__repeated_and_forged__nothing_comes_of_it(void **state)
 {
     (void)state;
-    EACH_MODE (mode) {
+    EACH_MODE(mode)
+    {
         open_world(*mode, DIWARP_QPT_RD);
         converse();
         converse();
@@ -240,7 +240,8 @@ static void rd__stranger_with_the_token(void **state)
 {
     (void)state;
     static struct forger forger;
-    EACH_MODE (mode) {
+    EACH_MODE(mode)
+    {
         open_world(*mode, DIWARP_QPT_RD);
         converse();
         forger_open(&forger, &w.b.address, DW_LLP_DATA, 9);
@@ -266,7 +267,8 @@ static void rd__stranger_with_the_token(void **state)
 static void rd__of_an_older_incarnation(void **state)
 {
     (void)state;
-    EACH_MODE (mode) {
+    EACH_MODE(mode)
+    {
         open_world(*mode, DIWARP_QPT_RD);
         converse();
         /* Of the source: b knows the next one, and met the one before. */
@@ -303,7 +305,8 @@ static void ud__repeated_and_forged__nothing_comes_of_it(void **state)
 {
     (void)state;
     static uint8_t buffers[8][64];
-    EACH_MODE (mode) {
+    EACH_MODE(mode)
+    {
         open_world(*mode, DIWARP_QPT_UD);
         for (unsigned i = 0; i < 8; i++)
             assert_int_equal(post_recv(&w.b, buffers[i], 64, i), 0);
@@ -367,9 +370,12 @@ static void open_device__key_file(void **state)
         int rc;
         const char *said;
     } cases[] = {
-        {key, 16, 0600, 0, ""},          {key, 16, 0400, 0, ""},
-        {key, 16, 0640, -EACCES, "chmod 600"}, {key, 16, 0604, -EACCES, "chmod 600"},
-        {key, 16, 0620, -EACCES, "chmod 600"}, {key, 15, 0600, -EINVAL, "less than 16"},
+        {key, 16, 0600, 0, ""},
+        {key, 16, 0400, 0, ""},
+        {key, 16, 0640, -EACCES, "chmod 600"},
+        {key, 16, 0604, -EACCES, "chmod 600"},
+        {key, 16, 0620, -EACCES, "chmod 600"},
+        {key, 15, 0600, -EINVAL, "less than 16"},
     };
     char folder[] = "/tmp/diwarp-key-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));

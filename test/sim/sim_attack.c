@@ -11,12 +11,32 @@
 void sim_attack_init(struct sim_attack *attack, uint64_t seed, unsigned times)
 {
     *attack = (struct sim_attack){.random_state = seed, .left = times};
+    dw_map_init(&attack->nonces, seed);
 }
 
 void sim_attack_fini(struct sim_attack *attack)
 {
     for (unsigned i = 0; i < SIM_ATTACK_COPIES; i++)
         free(attack->copies[i].buf);
+    dw_map_fini(&attack->nonces);
+}
+
+/* By a hash of 64 bits: there are some 10^5 of them. */
+bool sim_attack_on_sent(struct sim_attack *attack, const uint8_t *buf)
+{
+    const uint8_t type = buf[0] & 0xf;
+    const uint64_t fields[] = {dw_get_be64(buf + 8), dw_get_be64(buf + 24), dw_get_be64(buf + 16),
+                               (uint64_t)dw_get_be32(buf + 4) << 32 |
+                                   (buf[1] & DW_LLP_SOURCE_KEY) << 8 |
+                                   (type == DW_LLP_UD || type == DW_LLP_RESET ? type : 0xff)};
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++)
+        hash = dw_map_hash(fields[i] + hash, attack->nonces.seed + i);
+    if (dw_map_get(&attack->nonces, hash))
+        return false;
+    if (dw_map_put(&attack->nonces, hash, attack))
+        abort();
+    return true;
 }
 
 static uint64_t below(struct sim_attack *attack, uint64_t limit)
@@ -27,8 +47,8 @@ static uint64_t below(struct sim_attack *attack, uint64_t limit)
 static void keep(struct sim_attack *attack, const struct sim_endpoint *at,
                  const struct sim_datagram *datagram)
 {
-    const uint64_t place = attack->seen < SIM_ATTACK_COPIES ? attack->seen
-                                                            : below(attack, SIM_ATTACK_COPIES * 2);
+    const uint64_t place =
+        attack->seen < SIM_ATTACK_COPIES ? attack->seen : below(attack, SIM_ATTACK_COPIES * 2);
     attack->seen++;
     if (place >= SIM_ATTACK_COPIES)
         return;

@@ -434,6 +434,15 @@ static void attack(void *arg, const struct sim_endpoint *at, const struct sim_da
     sim_attack_on_receive(&((struct sim_rd *)world->app)->attack, at, datagram);
 }
 
+static enum sim_verdict watch(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
+                              uint32_t bytes)
+{
+    struct sim_world *world = arg;
+    (void)from, (void)bytes;
+    sim_check(world, sim_attack_on_sent(&((struct sim_rd *)world->app)->attack, buf));
+    return SIM_PASS;
+}
+
 static bool run(uint64_t seed, enum diwarp_auth auth, char *failure, size_t failure_bytes)
 {
     struct sim_rd *rd = calloc(1, sizeof *rd);
@@ -447,8 +456,10 @@ static bool run(uint64_t seed, enum diwarp_auth auth, char *failure, size_t fail
     world->app = rd;
     world->on_step = on_step;
     world->on_wc = on_wc;
-    if (auth)
+    if (auth) {
         world->net.on_receive = attack;
+        world->net.filter = watch;
+    }
     rd->next_due_ns = DW_NEVER;
     for (unsigned n = 0; n < rd->config.node_count; n++)
         open_host(rd, n);

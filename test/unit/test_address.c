@@ -81,7 +81,7 @@ static void address_unpack__golden(void **state)
 static void address__with_a_secret(void **state)
 {
     (void)state;
-    static const uint8_t tail[] = {0x61, 0x62, 0x63, 0x64, 1, 2,  3,  4,  5,  6,
+    static const uint8_t tail[] = {0x61, 0x62, 0x63, 0x64, 1,  2,  3,  4,  5,  6,
                                    7,    8,    9,    10,   11, 12, 13, 14, 15, 16};
     struct diwarp_address address = sample;
     uint8_t buf[DIWARP_ADDRESS_MAX_BYTES], wanted[sizeof packed + sizeof tail];

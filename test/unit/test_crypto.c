@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcrypto as it is used here, by known answers: GCM's own test cases 1 to 4 (McGrew, Viega; NIST's
- * gcmEncryptExtIV128 has them too), one of NIST's without text, RFC 4231, RFC 5869. */
+/* libcrypto as it is used here, by known answers: GCM's own test cases 1 to 4 (McGrew, Viega;
+ * NIST's gcmEncryptExtIV128 has them too), one of NIST's without text, RFC 4231, RFC 5869. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

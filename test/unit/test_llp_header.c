@@ -290,9 +290,8 @@ static void llp_header_get__flags(void **state)
         for (unsigned flags = 0; flags < 256; flags++) {
             struct dw_llp_header header;
             const bool sealed = flags & DW_LLP_SEALED;
-            const bool misplaced =
-                (flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO)) ||
-                flags & (sealed ? DW_LLP_NO_CRC : DW_LLP_SOURCE_KEY);
+            const bool misplaced = (flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO)) ||
+                                   flags & (sealed ? DW_LLP_NO_CRC : DW_LLP_SOURCE_KEY);
 
             v.bytes[1] = (uint8_t)flags;
             assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len + 12),

@@ -41,8 +41,8 @@ static void replay_check__edges_of_the_window(void **state)
 static void replay_add__jumps(void **state)
 {
     (void)state;
-    static const uint64_t jumps[] = {1, 63, 64, 65, 64 * 63, DW_REPLAY_NUMBERS, 64 * 64,
-                                     64 * 64 + 1, 1u << 20, INT64_MAX};
+    static const uint64_t jumps[] = {
+        1, 63, 64, 65, 64 * 63, DW_REPLAY_NUMBERS, 64 * 64, 64 * 64 + 1, 1u << 20, INT64_MAX};
     for (unsigned i = 0; i < sizeof jumps / sizeof *jumps; i++)
         for (uint64_t first = FIRST; first != FIRST + 130; first++) {
             struct dw_replay replay = {.any = false};
