@@ -21,6 +21,7 @@ static const struct scenario {
     {"rd", 1500, sim_rd_run},
     {"rdauth", 500, sim_rd_auth_run},
     {"ud", 1500, sim_ud_run},
+    {"udauth", 200, sim_ud_auth_run},
 };
 
 static char replay[256]; /* of the seed that runs */
