@@ -152,8 +152,7 @@ value_of()
 # Median of the numbers in stdin, one a line.
 median()
 {
-    sort -g | awk '{ v[NR] = $1 } END { if (NR) print NR % 2 ? v[(NR + 1) / 2] :
-        (v[NR / 2] + v[NR / 2 + 1]) / 2 }'
+    sort -g | awk '{ v[NR] = $1 } END { if (NR) print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
 }
 
 # A three-dimensional grid of $1 processes, as even as its factors allow: 4 gives "2 2 1".

@@ -44,7 +44,15 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
 	benchmarks/npb/lu_constants.h
 
+EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c
+
 if DW_COMPONENT
+
+if DW_LIBCRYPTO
+noinst_PROGRAMS += benchmarks/cipher_speed
+benchmarks_cipher_speed_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCRYPTO_CFLAGS)
+benchmarks_cipher_speed_LDADD = $(LIBCRYPTO_LIBS)
+endif
 
 noinst_PROGRAMS += benchmarks/known_peers benchmarks/raw_sockets benchmarks/latency_bandwidth \
 	benchmarks/one_sided \

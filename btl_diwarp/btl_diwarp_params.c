@@ -21,7 +21,8 @@ struct mca_btl_diwarp_params mca_btl_diwarp_params;
 static struct mca_btl_diwarp_params *const params = &mca_btl_diwarp_params;
 #define AT(member) &mca_btl_diwarp_params.member
 
-_Static_assert(sizeof(enum diwarp_switch) == sizeof(int), "the MCA stores an int there");
+_Static_assert(sizeof(enum diwarp_switch) == sizeof(int) && sizeof(enum diwarp_auth) == sizeof(int),
+               "the MCA stores an int there");
 
 /* What the user chooses among. */
 static const struct words {
@@ -34,6 +35,10 @@ static const struct words {
                 {{MCA_BTL_DIWARP_RD, "rd"},
                  {MCA_BTL_DIWARP_RC, "rc"},
                  {MCA_BTL_DIWARP_RC_SRQ, "rc-srq"}}},
+  auths = {"off, gmac and aes-gcm",
+           {{DIWARP_AUTH_OFF, "off"},
+            {DIWARP_AUTH_GMAC, "gmac"},
+            {DIWARP_AUTH_AES_GCM, "aes-gcm"}}},
   connects = {"on_demand and init",
               {{MCA_BTL_DIWARP_RC_ON_DEMAND, "on_demand"}, {MCA_BTL_DIWARP_RC_AT_INIT, "init"}}};
 
@@ -107,6 +112,15 @@ static const struct param {
     {"crc",
      "CRC32C over each datagram or FPDU (RC); off, in all processes: UDP's or TCP's checksum",
      AT(device.crc), 4, .words = &off_on},
+    {"auth",
+     "Whoever reads and writes on the network between the ranks is kept out by a tag in each "
+     "datagram: gmac: nothing can be forged or sent again; aes-gcm: nor read. Over rd only, the "
+     "same in all processes; needs libcrypto (OpenSSL 3)",
+     AT(device.auth), 3, .words = &auths},
+    {"auth_key_file",
+     "With btl_diwarp_auth, a file of 16 random bytes or more, the same on all hosts, that nobody "
+     "but its owner may use: without it, who listens when the job is launched learns the keys",
+     AT(device.auth_key_file), 3, .max = 0},
     {"same_host",
      "Which ranks are reached over loopback, or an address that both have: off: none; auto: those "
      "in this network namespace; on: also those to which no other addresses lead",
@@ -296,6 +310,11 @@ bool mca_btl_diwarp_params_check(struct mca_btl_diwarp_module *module)
     if (params->port_max > 0 && (!params->port_min || params->port_max < params->port_min))
         return show_bad("port_max", params->port_max,
                         "0, or at least port_min, which is then not 0");
+    if (params->device.auth != DIWARP_AUTH_OFF && params->transport != MCA_BTL_DIWARP_RD) {
+        MCA_BTL_DIWARP_SAY("not used on %s: btl_diwarp_auth is for btl_diwarp_transport rd only",
+                           opal_process_info.nodename);
+        return false;
+    }
     btl->btl_get_limit = within_limits(btl->btl_get_limit);
     btl->btl_put_limit = within_limits(btl->btl_put_limit);
     return in_range("eager_limit", btl->btl_eager_limit, false, MESSAGE_MIN_BYTES, message_max()) &&

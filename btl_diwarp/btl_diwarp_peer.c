@@ -29,25 +29,34 @@ static struct settings my_settings(const struct mca_btl_diwarp_module *module)
         .cores_id = module->cores_id};
 }
 
-static void settings_format(const struct settings *settings, char *buf, size_t len)
+static void settings_format(const struct settings *settings, const struct diwarp_address *address,
+                            char *buf, size_t len)
 {
+    static const char *const auths[] = {
+        [DIWARP_AUTH_OFF] = "off", [DIWARP_AUTH_GMAC] = "gmac", [DIWARP_AUTH_AES_GCM] = "aes-gcm"};
+    char key[32] = "";
+    if (address->auth_key_id)
+        snprintf(key, sizeof key, " with key file %08x", address->auth_key_id);
     if (settings->rc)
         snprintf(buf, len, "rc, with btl_diwarp_rc_recv_bytes %u", ntohl(settings->recv_bytes));
     else
-        snprintf(buf, len, "rd, crc %s, messages of up to %u B eager", settings->crc ? "on" : "off",
+        snprintf(buf, len, "rd, crc %s, auth %s%s, messages of up to %u B eager",
+                 settings->crc ? "on" : "off", auths[address->auth], key,
                  ntohl(settings->recv_bytes));
 }
 
 /* False, and the user was told: no message of one would get through to the other. */
 static bool settings_fit(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
-                         const struct settings *theirs)
+                         const struct settings *theirs, const struct diwarp_address *address)
 {
     const struct settings mine = my_settings(module);
-    char mine_text[64], theirs_text[64];
-    if (memcmp(&mine, theirs, offsetof(struct settings, cores_id)) == 0)
+    const struct diwarp_address *my_address = &module->address;
+    char mine_text[128], theirs_text[128];
+    if (memcmp(&mine, theirs, offsetof(struct settings, cores_id)) == 0 &&
+        address->auth == my_address->auth && address->auth_key_id == my_address->auth_key_id)
         return true;
-    settings_format(&mine, mine_text, sizeof mine_text);
-    settings_format(theirs, theirs_text, sizeof theirs_text);
+    settings_format(&mine, my_address, mine_text, sizeof mine_text);
+    settings_format(theirs, address, theirs_text, sizeof theirs_text);
     MCA_BTL_DIWARP_SAY("not used between %s (btl_diwarp_transport %s) and %s (%s)",
                        opal_process_info.nodename, mine_text, OPAL_NAME_PRINT(proc->proc_name),
                        theirs_text);
@@ -107,7 +116,7 @@ bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
     if (rc == -ENOENT)
         return false;
     if (!rc)
-        return settings_fit(module, proc, &settings);
+        return settings_fit(module, proc, &settings, address);
     const char *topic = rc == -EPROTONOSUPPORT ? "version mismatch" : "bad address";
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name), topic);

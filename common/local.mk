@@ -9,6 +9,7 @@ libdiwarp_core_la_SOURCES = \
 	common/base/cells.c \
 	common/base/cells.h \
 	common/base/copy.h \
+	common/base/crypto.h \
 	common/base/heap.c \
 	common/base/heap.h \
 	common/base/list.h \
@@ -20,8 +21,11 @@ libdiwarp_core_la_SOURCES = \
 	common/base/siphash.h \
 	common/base/slab.c \
 	common/base/slab.h \
+	common/datagram/auth.c \
+	common/datagram/auth.h \
 	common/datagram/datagrams.c \
 	common/datagram/datagrams.h \
+	common/datagram/seal.c \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
@@ -80,6 +84,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/record.c \
 	common/rel/record.h \
 	common/rel/recvwin.h \
+	common/rel/replay.h \
 	common/rel/rtt.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
@@ -90,6 +95,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/qp.h \
 	common/rnic/route.c \
 	common/rnic/run.c \
+	common/rnic/secret.c \
+	common/rnic/secret.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
 	common/ud/receive.c \
@@ -109,6 +116,13 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/mpa.h \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h
+if DW_LIBCRYPTO
+libdiwarp_core_la_SOURCES += common/base/crypto.c
+else
+libdiwarp_core_la_SOURCES += common/base/crypto_none.c
+endif
+EXTRA_DIST += common/base/crypto.c common/base/crypto_none.c
+libdiwarp_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCRYPTO_CFLAGS)
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)
 

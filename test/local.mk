@@ -28,6 +28,7 @@ noinst_HEADERS += \
 	test/net/rc_end.h \
 	test/net/queue_pairs.h \
 	test/net/rd_pair.h \
+	test/sim/sim_attack.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
 	test/sim/sim_rd.h \
@@ -64,6 +65,12 @@ EXTRA_DIST += \
 	test/fuzz/seeds/receive/ud_record \
 	test/fuzz/seeds/receive/ud_send \
 	test/fuzz/seeds/receive/write_large \
+	test/fuzz/seeds/sealed/raw \
+	test/fuzz/seeds/sealed/rd_read \
+	test/fuzz/seeds/sealed/rd_send_again \
+	test/fuzz/seeds/sealed/rd_stranger_intro \
+	test/fuzz/seeds/sealed/rd_write \
+	test/fuzz/seeds/sealed/ud_write \
 	test/fuzz/seeds/terminate/bad_version \
 	test/fuzz/seeds/terminate/ddp_stag \
 	test/fuzz/seeds/terminate/mpa_crc \
@@ -137,6 +144,10 @@ EXTRA_DIST += \
 	test/vectors/record_complete.hex \
 	test/vectors/record_open.hex \
 	test/vectors/record_status.hex \
+	test/vectors/sealed_data_gmac.hex \
+	test/vectors/sealed_record_aes_gcm.hex \
+	test/vectors/sealed_reset_source_key.hex \
+	test/vectors/sealed_ud_gmac.hex \
 	test/vectors/terminate_ddp_stag.hex \
 	test/vectors/terminate_mpa_crc.hex \
 	test/vectors/terminate_read_bounds.hex \
@@ -146,7 +157,8 @@ EXTRA_DIST += \
 SIM_SOURCES = test/sim/sim_net.c test/sim/sim_world.c
 check_PROGRAMS += test/sim/sim_random
 TESTS += test/sim/sim_random
-test_sim_sim_random_SOURCES = $(SIM_SOURCES) test/sim/sim_random.c test/sim/sim_rd.c \
+test_sim_sim_random_SOURCES = $(SIM_SOURCES) test/sim/sim_attack.c test/sim/sim_random.c \
+	test/sim/sim_rd.c \
 	test/sim/sim_rd_judge.c test/sim/sim_rd_plan.c test/sim/sim_ud.c
 test_sim_sim_random_LDADD = $(CORE_LIBS)
 
@@ -156,11 +168,13 @@ if DW_CMOCKA
 
 UNIT_TESTS = \
 	test/unit/test_address \
+	test/unit/test_auth \
 	test/unit/test_bottleneck \
 	test/unit/test_cells \
 	test/unit/test_copy \
 	test/unit/test_cq \
 	test/unit/test_crc32c \
+	test/unit/test_crypto \
 	test/unit/test_ddp \
 	test/unit/test_delay \
 	test/unit/test_device \
@@ -193,6 +207,7 @@ UNIT_TESTS = \
 	test/unit/test_record_lossy \
 	test/unit/test_recordwin \
 	test/unit/test_recvwin \
+	test/unit/test_replay \
 	test/unit/test_ring \
 	test/unit/test_rtt \
 	test/unit/test_seen \
@@ -213,6 +228,7 @@ check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 # Those that read test/vectors.
 VECTOR_TESTS = \
+	test/unit/test_auth \
 	test/unit/test_ddp \
 	test/unit/test_llp_header \
 	test/unit/test_mpa \
@@ -238,6 +254,7 @@ RNIC_TESTS = \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
 	test/net/test_rc_waits \
+	test/net/test_sealed \
 	test/net/test_sleep \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
@@ -551,6 +568,7 @@ FUZZERS = \
 	test/fuzz/fuzz_rc_startup \
 	test/fuzz/fuzz_rdmap \
 	test/fuzz/fuzz_receive \
+	test/fuzz/fuzz_sealed \
 	test/fuzz/fuzz_terminate
 check_PROGRAMS += $(FUZZERS)
 
@@ -565,6 +583,7 @@ test_fuzz_fuzz_rc_startup_SOURCES = test/fuzz/fuzz_rc_startup.c test/unit/fake_s
 test_fuzz_fuzz_rc_startup_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_rdmap_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_receive_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_sealed_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_terminate_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 
 endif

@@ -24,6 +24,7 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams)
 {
     if (datagrams->llp)
         datagrams->llp->ops->close(datagrams->llp);
+    dw_auth_destroy(datagrams->seal.auth);
     dw_pages_unmap(datagrams->stage, DW_LLP_SLOT_BYTES);
     dw_pages_unmap(datagrams->arena.base, DW_ARENA_BYTES);
     dw_slab_fini(&datagrams->pool);
@@ -68,6 +69,8 @@ static bool arena_trim(struct dw_arena *arena)
 bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 {
     bool more = dw_slab_trim(&datagrams->pool);
+    if (datagrams->seal.auth)
+        more |= dw_auth_trim(datagrams->seal.auth);
     return arena_trim(&datagrams->arena) || more;
 }
 
@@ -86,13 +89,19 @@ static bool is_well_formed(struct diwarp_counters *counters, int error)
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival)
 {
     struct diwarp_counters *counters = &datagrams->counters;
-    if (!dw_open(datagrams->crc, arrival->buf, arrival->len, NULL, 0, false)) {
-        counters->drop_crc++;
+    const struct dw_seal *seal = &datagrams->seal;
+    uint64_t *wrong = NULL;
+    if (seal->auth)
+        wrong = dw_auth_open(seal->auth, counters, &arrival->header, arrival->buf, arrival->len);
+    else if (!dw_open(seal, arrival->buf, arrival->len, NULL, 0, false))
+        wrong = &counters->drop_crc;
+    if (wrong) {
+        ++*wrong;
         return false;
     }
     const uint8_t type = arrival->header.type;
     arrival->segments = arrival->buf + DW_LLP_HEADER_BYTES;
-    arrival->segments_len = arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES;
+    arrival->segments_len = arrival->len - DW_LLP_HEADER_BYTES - seal->trailer_bytes;
     int rc = 0;
     if (arrival->header.flags & DW_LLP_INTRO) {
         rc = dw_intro_get(&arrival->intro_read, arrival->segments, arrival->segments_len);
@@ -115,8 +124,8 @@ static void on_other_token(struct dw_datagrams *datagrams, uint64_t token, const
         datagrams->counters.drop_token++;
 }
 
-static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint32_t len,
-                        uint16_t train, uint64_t now_ns)
+static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t len, uint16_t train,
+                        uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
     struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
@@ -124,10 +133,12 @@ static void on_datagram(struct dw_datagrams *datagrams, const uint8_t *buf, uint
     counters->rx_bytes += len;
     if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
         return;
+    const uint8_t seal = arrival.header.flags & (DW_LLP_NO_CRC | DW_LLP_SEALED);
     if (arrival.header.token != datagrams->token)
         on_other_token(datagrams, arrival.header.token, buf, len);
-    else if (!(arrival.header.flags & DW_LLP_NO_CRC) != datagrams->crc)
-        counters->drop_crc++; /* one flipped bit must not switch the check off */
+    else if (seal != datagrams->seal.flags) /* one flipped bit must not switch the check off */
+        *((seal ^ datagrams->seal.flags) & DW_LLP_SEALED ? &counters->drop_auth
+                                                         : &counters->drop_crc) += 1;
     else
         datagrams->take(datagrams, &arrival, now_ns);
 }

@@ -38,7 +38,7 @@ static inline void dw_arena_recycle(struct dw_arena *arena)
 
 /* A datagram whose length, version and token are right. */
 struct dw_arrival {
-    const uint8_t *buf; /* all of it, header and trailer included */
+    uint8_t *buf; /* all of it, header and trailer included; decrypted in place */
     uint32_t len;
     uint16_t train; /* in the first of what a receive call brought: how many; in the others 0 */
     struct dw_llp_header header;
@@ -52,7 +52,7 @@ struct dw_arrival {
 struct dw_datagrams {
     struct dw_llp *llp;
     struct diwarp_counters counters;
-    bool crc;             /* see seal.h */
+    struct dw_seal seal;
     uint64_t token;       /* a datagram must bear it */
     uint32_t incarnation; /* told with each */
     uint64_t number;      /* of those to sources that have no number of their own */

@@ -43,7 +43,16 @@ struct diwarp_interface {
 /* Interfaces that other hosts have with the same address: never a way to reach them. */
 #define DIWARP_IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
 
-/* Where a QP can be reached; goes to peers out of band (the modex). */
+/* What keeps those out who can read and write on the network between two processes. */
+enum diwarp_auth {
+    DIWARP_AUTH_OFF = 0,     /* nothing */
+    DIWARP_AUTH_GMAC = 1,    /* each datagram has a tag: nobody can forge or repeat one */
+    DIWARP_AUTH_AES_GCM = 2, /* nor read what is in it */
+};
+#define DIWARP_SECRET_BYTES 16
+
+/* Where a QP can be reached; goes to peers out of band (the modex). With `auth` it is a secret
+ * among them. */
 struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;       /* random; a datagram that does not carry it is dropped */
@@ -52,6 +61,9 @@ struct diwarp_address {
     uint32_t qpn;         /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
     uint16_t port;        /* UDP, host order */
     uint8_t interface_count;
+    uint8_t auth;                        /* enum diwarp_auth: the same for all */
+    uint32_t auth_key_id;                /* tells key files apart; 0: none */
+    uint8_t secret[DIWARP_SECRET_BYTES]; /* who knows it can speak for whoever speaks to it */
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
 };
 
@@ -76,7 +88,10 @@ struct diwarp_device_attr {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;
-    enum diwarp_switch crc; /* of each datagram; OFF: the UDP checksum. Both ends must agree */
+    enum diwarp_switch crc;    /* of each datagram; OFF: the UDP checksum. Both ends must agree */
+    enum diwarp_auth auth;     /* instead of the CRC, of UD and RD; needs libcrypto */
+    const char *auth_key_file; /* a further secret, of all processes, that only their user may read;
+                                * NULL or empty: addresses alone tell the secrets */
     /* To which peers loopback and addresses that both have lead. AUTO: to those in our network
      * namespace (by /proc) and, where nothing else leads, to those whose interfaces have all our
      * hardware and IP addresses. ON: to all where nothing else leads, too. OFF: to none. */
@@ -102,7 +117,8 @@ struct diwarp_diagnosis {
 DIWARP_EXPORT void diwarp_device_attr_init(struct diwarp_device_attr *attr);
 struct diwarp_device;
 /* -ENODEV: no interface passes the filters. -EINVAL: one is neither an interface of this host nor a
- * CIDR; `why`, which may be NULL, names it. */
+ * CIDR, or the key file is too short; -EACCES: others may read it; -ENOTSUP: no libcrypto. `why`,
+ * which may be NULL, names it. */
 DIWARP_EXPORT int diwarp_open_device(const struct diwarp_device_attr *attr,
                                      struct diwarp_device **device, struct diwarp_diagnosis *why);
 /* Every QP, CQ and PD must have been destroyed. */
@@ -112,7 +128,8 @@ struct diwarp_device_info {
     struct diwarp_interface interfaces[DIWARP_MAX_INTERFACES];
     unsigned interface_count;
     unsigned left_out_count; /* would do as well, but are more than DIWARP_MAX_INTERFACES */
-    const char *crc_path;    /* "vpclmulqdq", "sse4.2", "portable", "off" */
+    const char *crc_path;    /* "vpclmulqdq", "sse4.2", "portable", "off"; or how datagrams are
+                              * authenticated: "gmac", "aes-gcm" */
     uint32_t rmem_max_bytes, wmem_max_bytes;
 };
 DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
@@ -160,6 +177,9 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
     X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
+    X(drop_auth, "datagrams",                                                                    \
+      "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)")                     \
+    X(drop_replay, "datagrams", "dropped: sealed, but it has come before")                       \
     X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")        \
     X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                        \
     X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                         \
@@ -331,10 +351,11 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 
 /* Chooses the pair of interfaces to reach `address`: same host by loopback, then same subnet, then
  * same family. -ENETUNREACH: there is none. -EINVAL: its MTU is below the least, 576, or it is not
- * of a datagram QP. Costs nothing on the wire; protocol state is taken at the first send, and given
- * back when both have owed each other nothing for 20 ms. Over RD all handles of one name share it,
- * the way first spoken over, and the incarnation told last: with an earlier one all ends in error.
- * For any QP of the service and device; destroyed by its owner, before its QP or after. */
+ * of a datagram QP. -EPROTO: it authenticates otherwise, or with another key file. Costs nothing on
+ * the wire; protocol state is taken at the first send, and given back when both have owed each
+ * other nothing for 20 ms. Over RD all handles of one name share it, the way first spoken over, and
+ * the incarnation told last: with an earlier one all ends in error. For any QP of the service and
+ * device; destroyed by its owner, before its QP or after. */
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);

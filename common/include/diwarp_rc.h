@@ -85,7 +85,8 @@ DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
 #define DIWARP_PRIVATE_DATA_MAX_BYTES 480
 struct diwarp_listener;
-/* Waits for calls on a free port of the device's range; they come as completions of `cq`. Callers
+/* Waits for calls on a free port of the device's range; they come as completions of `cq`.
+ * -EOPNOTSUPP, as of diwarp_connect(): the device authenticates, which RC cannot. Callers
  * that have not shown the token yet may be silent for the device's peer_timeout_ns; where there are
  * 256 of them, the oldest is closed for the next call once it had a second. */
 DIWARP_EXPORT int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq,

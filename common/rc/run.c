@@ -156,6 +156,8 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
     if (*out)
         return 0;
     struct diwarp_device *device = cq->device;
+    if (device->attr.auth != DIWARP_AUTH_OFF)
+        return -EOPNOTSUPP;
     const uint64_t silence_ns = device->attr.peer_timeout_ns;
     struct dw_rc *rc = calloc(1, sizeof *rc);
     if (!rc)

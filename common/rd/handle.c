@@ -92,6 +92,9 @@ void dw_handle_forget(struct dw_handle *handle)
     dw_handle_set_proven(handle, true);
     if (handle->met)
         dw_handle_unmeet(handle);
+    struct dw_auth *auth = handles->ahs.port->datagrams.seal.auth;
+    if (auth)
+        dw_auth_on_forgotten(auth, handle->ah.name);
     const uint32_t index = dw_cells_index(handle);
     uint32_t *link = bucket_of(handles, handle->ah.name);
     while (*link != index)

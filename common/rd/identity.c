@@ -125,9 +125,12 @@ static void send_reset(struct dw_rd *rd, const struct dw_handle *handle,
     if (rd->resets == RESETS_MAX)
         return;
     rd->resets++;
+    const struct dw_process source = {.name = name_of(arrival),
+                                      .incarnation = arrival->header.incarnation};
+    const uint32_t bytes = DW_LLP_HEADER_BYTES + DW_RESET_BYTES;
     const struct dw_llp_header reset = {
         .type = DW_LLP_RESET,
-        .flags = dw_seal_flags(datagrams->crc),
+        .flags = dw_seal_flags(&datagrams->seal, &source),
         .incarnation = datagrams->incarnation,
         .token = arrival->intro->token,
         .job = datagrams->name.job,
@@ -137,16 +140,16 @@ static void send_reset(struct dw_rd *rd, const struct dw_handle *handle,
         .timestamp_echo = arrival->header.timestamp,
     };
     struct dw_llp_addr to = {.family = arrival->intro->family, .port = arrival->intro->port};
-    uint8_t buf[DW_LLP_HEADER_BYTES + DW_RESET_BYTES + DW_TRAILER_BYTES];
-    struct iovec iov = {.iov_base = buf, .iov_len = sizeof buf};
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_RESET_BYTES + DW_TAG_BYTES];
+    struct iovec iov = {.iov_base = buf, .iov_len = bytes + datagrams->seal.trailer_bytes};
     memcpy(to.ip, arrival->intro->ip, sizeof to.ip);
     dw_llp_header_put(buf, &reset);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES, arrival->header.number);
     dw_put_be64(buf + DW_LLP_HEADER_BYTES + 8,
                 cookie_of(rd, handle, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
-    (void)dw_seal(datagrams->crc, buf, sizeof buf - DW_TRAILER_BYTES);
+    dw_seal(&datagrams->seal, &source, buf, bytes, buf);
     /* A full socket loses it: the source will ask again. */
-    (void)dw_datagrams_send(datagrams, &to, &iov, 1, sizeof buf, false);
+    (void)dw_datagrams_send(datagrams, &to, &iov, 1, (uint32_t)iov.iov_len, false);
     rd->counters->tx_resets++;
 }
 

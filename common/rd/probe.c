@@ -35,7 +35,7 @@ uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
     uint32_t bytes = 0;
     if (peer->sendwin.count && oldest->tx.resends >= DW_OFTEN)
-        bytes = oldest->bytes + DW_TRAILER_BYTES;
+        bytes = oldest->bytes + dw_trailer_bytes(peer);
     else if (peer->asked_again >= DW_OFTEN)
         bytes = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     return bytes > ALWAYS_PASSES_BYTES ? bytes : 0;
@@ -152,7 +152,8 @@ void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
 {
     uint32_t payload = dw_ah_datagram_max_bytes(&handle->ah) - DW_LLP_HEADER_BYTES -
-                       DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES - DW_TRAILER_BYTES;
+                       DW_INTRO_BYTES - DW_SEND_SEGMENT_BYTES -
+                       dw_ah_port(&handle->ah)->datagrams.seal.trailer_bytes;
     uint32_t datagrams = (DW_FIRST_BYTES - 1) / payload + 1;
     if (datagrams > UINT8_MAX)
         return UINT8_MAX;

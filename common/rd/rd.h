@@ -141,6 +141,23 @@ static inline struct dw_handle *dw_handle_of(const struct dw_peer *peer)
     return dw_container(peer->records.ah, struct dw_handle, ah);
 }
 
+/* What protects the datagrams to it; and the process that it is. */
+static inline const struct dw_seal *dw_seal_for(const struct dw_peer *peer)
+{
+    return &dw_rd_of(peer)->port->datagrams.seal;
+}
+
+static inline struct dw_process dw_process_of(const struct dw_peer *peer)
+{
+    const struct diwarp_ah *ah = peer->records.ah;
+    return (struct dw_process){.name = ah->name, .incarnation = ah->incarnation};
+}
+
+static inline uint32_t dw_trailer_bytes(const struct dw_peer *peer)
+{
+    return dw_seal_for(peer)->trailer_bytes;
+}
+
 static inline struct dw_met *dw_met_of(const struct dw_peer *peer)
 {
     return dw_handle_met(dw_handle_of(peer));

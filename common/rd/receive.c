@@ -189,9 +189,14 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
 {
     struct dw_rd *rd = state;
     const struct dw_llp_header *header = &arrival->header;
+    struct dw_auth *auth = rd->port->datagrams.seal.auth;
     struct dw_peer *peer = dw_identity_of(rd, arrival, now_ns);
     if (!peer)
         return;
+    if (auth && !dw_auth_on_taken(auth, header)) {
+        rd->counters->drop_no_buffer++;
+        return;
+    }
     struct dw_incoming in = {
         .peer = peer,
         .ends = {.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}},
@@ -217,7 +222,7 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
     struct dw_placing placing;
     if (header->type != DW_LLP_RECORD || (header->flags & DW_LLP_INTRO) ||
         !dw_segment_only(arrival->buf + DW_LLP_HEADER_BYTES,
-                         arrival->len - DW_LLP_HEADER_BYTES - DW_TRAILER_BYTES, &segment))
+                         arrival->len - DW_LLP_HEADER_BYTES - DW_CRC_BYTES, &segment))
         return false;
     struct dw_handle *handle = dw_handle_find(&rd->handles, name);
     if (!handle || handle->state != DW_PEER_AWAKE || !handle->heard ||

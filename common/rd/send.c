@@ -84,7 +84,7 @@ static bool copy_rest(struct dw_peer *peer, struct dw_work *work)
         dw_peer_doom(peer, DIWARP_GONE_NO_ROOM);
         return false;
     }
-    copy_next(work, &(struct dw_sealing){.crc = false}, work->rest + copied, work->total - copied);
+    copy_next(work, &(struct dw_sealing){0}, work->rest + copied, work->total - copied);
     work->copied = copied;
     work->sge[0] = (struct iovec){.iov_base = work->rest, .iov_len = work->total};
     return true;
@@ -105,7 +105,7 @@ bool dw_work_detach(struct dw_peer *peer, struct dw_work *work)
 static uint32_t max_payload(const struct dw_peer *peer, const struct dw_ddp_header *ddp)
 {
     return dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah) - dw_lead_bytes(peer) -
-           dw_segment_header_bytes(ddp) - DW_TRAILER_BYTES;
+           dw_segment_header_bytes(ddp) - dw_trailer_bytes(peer);
 }
 
 /* Writes a segment's headers behind what is in the datagram, which must have the room; returns
@@ -160,8 +160,8 @@ static struct plan plan_for(const struct dw_peer *peer, const struct dw_work *wo
         payload -= (most - (left + fewest - 1) / fewest) / 8 * 8;
     payload = left < payload ? left : payload;
     struct plan plan = {.payload = payload, .count = (left + payload - 1) / payload};
-    plan.bytes =
-        dw_lead_bytes(peer) + dw_segment_header_bytes(&work->ddp) + payload + DW_TRAILER_BYTES;
+    plan.bytes = dw_lead_bytes(peer) + dw_segment_header_bytes(&work->ddp) + payload +
+                 dw_trailer_bytes(peer);
     if (win->credit_bytes > win->bytes)
         plan.allowed = (win->credit_bytes - win->bytes) / dw_llp_truesize(plan.bytes);
     if (!plan.allowed && !win->count)
@@ -171,10 +171,14 @@ static struct plan plan_for(const struct dw_peer *peer, const struct dw_work *wo
     return plan;
 }
 
-/* Each sealed in one pass with the copy. */
+/* Each sealed in one pass with the copy, unless it is encrypted: then it is copied first, for it
+ * may be sent again. */
 static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_train *train,
                           uint32_t payload_max, uint64_t now_ns)
 {
+    const struct dw_seal *seal = dw_seal_for(peer);
+    const struct dw_process process = dw_process_of(peer);
+    uint8_t *place = dw_seal_place(seal, train->datagrams->buf);
     uint32_t bytes = 0;
     for (unsigned i = 0; i < train->kept; i++) {
         struct dw_datagram *datagram = &train->datagrams[i];
@@ -182,11 +186,16 @@ static void fill_and_send(struct dw_peer *peer, struct dw_work *work, struct dw_
         const uint32_t payload = left < payload_max ? left : payload_max;
         uint8_t *to = put_next(work, datagram, payload);
         dw_transmit_begin(peer, datagram, now_ns);
-        struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
-        dw_sealing_add(&sealing, datagram->buf, (size_t)(to - datagram->buf));
-        copy_next(work, &sealing, to, payload);
-        dw_sealing_end(&sealing, to + payload);
-        bytes += datagram->bytes + DW_TRAILER_BYTES;
+        if (place != train->datagrams->buf) {
+            copy_next(work, &(struct dw_sealing){0}, to, payload);
+            dw_seal(seal, &process, datagram->buf, datagram->bytes, place + bytes);
+        } else {
+            struct dw_sealing sealing =
+                dw_sealing_begin(seal, &process, datagram->buf, (size_t)(to - datagram->buf));
+            copy_next(work, &sealing, to, payload);
+            dw_sealing_end(&sealing, to + payload);
+        }
+        bytes += datagram->bytes + seal->trailer_bytes;
     }
     dw_transmit_train(peer, train->datagrams, train->kept, bytes, now_ns);
 }
@@ -262,7 +271,7 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     if (!open_for(peer, work->qpns, head + left, is_send, now_ns))
         return false;
     uint8_t *to = put_next(work, peer->open, left);
-    copy_next(work, &(struct dw_sealing){.crc = false}, to, left);
+    copy_next(work, &(struct dw_sealing){0}, to, left);
     return true;
 }
 

@@ -44,7 +44,7 @@ struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, u
             .qpns = qpns,
             .buf = (uint8_t *)(train->datagrams + n) + i * each,
             .bytes = dw_lead_bytes(peer),
-            .room = each - DW_TRAILER_BYTES,
+            .room = each - dw_trailer_bytes(peer),
             .intro = !dw_peer_knows_us(peer),
         };
         dw_list_init(&train->datagrams[i].tx.link);
@@ -58,7 +58,8 @@ struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, u
 struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
                                     uint32_t segment_bytes)
 {
-    const uint32_t need = dw_lead_bytes(peer) + segment_bytes + DW_TRAILER_BYTES;
+    const uint32_t trailer = dw_trailer_bytes(peer);
+    const uint32_t need = dw_lead_bytes(peer) + segment_bytes + trailer;
     const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     uint32_t wanted = need;
     assert(need <= most);
@@ -70,8 +71,8 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
         train = dw_train_get(peer, qpns, 1, need);
     if (!train)
         return NULL;
-    if (train->datagrams->room > most - DW_TRAILER_BYTES)
-        train->datagrams->room = most - DW_TRAILER_BYTES;
+    if (train->datagrams->room > most - trailer)
+        train->datagrams->room = most - trailer;
     return train->datagrams;
 }
 
@@ -133,7 +134,8 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
     const struct dw_port *port = dw_rd_of(peer)->port;
     const struct dw_datagrams *datagrams = &port->datagrams;
     const struct diwarp_ah *ah = &dw_handle_of(peer)->ah;
-    unsigned flags = lead.flags | dw_seal_flags(datagrams->crc);
+    const struct dw_process to = dw_process_of(peer);
+    unsigned flags = lead.flags | dw_seal_flags(&datagrams->seal, &to);
     if (lead.intro)
         flags |= DW_LLP_INTRO;
     if (lead.intro && (dw_met_of(peer)->goes_on || dw_peer_is_in_doubt(peer, port->ran_ns)))
@@ -219,7 +221,7 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + DW_TRAILER_BYTES);
+    datagram->tx.truesize_bytes = dw_llp_truesize(datagram->bytes + dw_trailer_bytes(peer));
     dw_sendwin_on_send(&peer->sendwin, &datagram->tx, now_ns);
     peer->data_acked = true;
     lead(peer, datagram);
@@ -228,8 +230,9 @@ void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint6
 void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
                        uint64_t now_ns)
 {
-    const uint32_t each = first->bytes + DW_TRAILER_BYTES;
-    const struct iovec iov = {.iov_base = first->buf, .iov_len = bytes};
+    const uint32_t each = first->bytes + dw_trailer_bytes(peer);
+    const struct iovec iov = {.iov_base = dw_seal_place(dw_seal_for(peer), first->buf),
+                              .iov_len = bytes};
     if (dw_transmit_record(&peer->records, &iov, 1, each) == -EAGAIN) {
         for (unsigned i = 0; i < n; i++)
             dw_sendwin_on_lost(&peer->sendwin, &first[i].tx);
@@ -240,8 +243,10 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
 
 void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
 {
-    const bool crc = dw_rd_of(peer)->port->datagrams.crc;
-    dw_transmit_train(peer, datagram, 1, dw_seal(crc, datagram->buf, datagram->bytes), now_ns);
+    const struct dw_seal *seal = dw_seal_for(peer);
+    const struct dw_process to = dw_process_of(peer);
+    dw_seal(seal, &to, datagram->buf, datagram->bytes, dw_seal_place(seal, datagram->buf));
+    dw_transmit_train(peer, datagram, 1, datagram->bytes + seal->trailer_bytes, now_ns);
 }
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
@@ -267,19 +272,26 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 static int send_body(struct dw_peer *peer, struct dw_qpns qpns, struct lead lead, const void *body,
                      uint32_t bytes, bool whole)
 {
-    struct dw_sealing sealing = {.crc = dw_rd_of(peer)->port->datagrams.crc};
-    uint8_t head[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TRAILER_BYTES];
+    const struct dw_seal *seal = dw_seal_for(peer);
+    const struct dw_process to = dw_process_of(peer);
+    uint8_t room[DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + DW_TAG_BYTES];
+    uint8_t *head = dw_seal_place(seal, room); /* a secret one in one piece */
+    const bool gathered = bytes && head == room;
     lead.intro |= !dw_peer_knows_us(peer);
     const uint32_t led = DW_LLP_HEADER_BYTES + (lead.intro ? DW_INTRO_BYTES : 0);
-    const struct iovec iov[] = {{head, bytes ? led : led + DW_TRAILER_BYTES},
+    const uint32_t all = led + bytes + seal->trailer_bytes;
+    const struct iovec iov[] = {{head, gathered ? led : all},
                                 {(void *)(uintptr_t)body, bytes},
-                                {head + led, DW_TRAILER_BYTES}};
+                                {head + led, seal->trailer_bytes}};
     put_lead(peer, qpns, head, lead);
-    dw_sealing_add(&sealing, head, led);
-    dw_sealing_add(&sealing, body, bytes);
-    dw_sealing_end(&sealing, head + led);
+    struct dw_sealing sealing = dw_sealing_begin(seal, &to, head, led);
+    if (gathered)
+        dw_sealing_add(&sealing, body, bytes);
+    else if (bytes)
+        dw_sealing_copy(&sealing, head + led, body, bytes);
+    dw_sealing_end(&sealing, gathered ? head + led : head + led + bytes);
     return transmit(peer, lead.way ? lead.way->path : dw_ah_path(&dw_handle_of(peer)->ah), iov,
-                    bytes ? 3 : 1, led + bytes + DW_TRAILER_BYTES, whole);
+                    gathered ? 3 : 1, all, whole);
 }
 
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
@@ -312,7 +324,7 @@ void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes,
 {
     static uint8_t padding[DW_LLP_SLOT_BYTES]; /* not const: it takes no room in the file */
     (void)send_body(peer, (struct dw_qpns){0}, (struct lead){.type = DW_LLP_PROBE, .psn = psn},
-                    padding, bytes - dw_lead_bytes(peer) - DW_TRAILER_BYTES, whole);
+                    padding, bytes - dw_lead_bytes(peer) - dw_trailer_bytes(peer), whole);
 }
 
 int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,

@@ -28,7 +28,8 @@ void dw_records_size_budgets(struct dw_records *records)
      * do not fit, a large one at a time does better than a small one. */
     const uint64_t half = records->grant_budget_bytes / 2;
     const uint32_t like = half < dw_llp_truesize(DW_LLP_LONG_BYTES) ? 1472 : DW_LLP_LONG_BYTES;
-    const uint64_t bytes = half * (like - DW_RECORD_OVERHEAD_BYTES) / dw_llp_truesize(like);
+    const uint64_t bytes =
+        half * (like - dw_record_overhead_bytes(records)) / dw_llp_truesize(like);
     if (port->mtu_max_bytes == UINT32_MAX && bytes <= DW_LLP_TRAIN_BYTES &&
         2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes)
         port->mtu_max_bytes = (uint32_t)bytes;

@@ -147,12 +147,16 @@ static inline struct dw_record *dw_source_of(const struct dw_record_peer *peer, 
 }
 
 /* Of a Write-Record datagram all but the payload, once the peer knows us. */
-#define DW_RECORD_OVERHEAD_BYTES (DW_LLP_HEADER_BYTES + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES)
+static inline uint32_t dw_record_overhead_bytes(const struct dw_records *records)
+{
+    return DW_LLP_HEADER_BYTES + DW_RECORD_SEGMENT_BYTES +
+           records->port->datagrams.seal.trailer_bytes;
+}
 
 /* Payload of a full Write-Record datagram of the peer's. */
 static inline uint32_t dw_record_payload_bytes(const struct dw_record_peer *peer)
 {
-    return peer->ah->peer_datagram_bytes - DW_RECORD_OVERHEAD_BYTES;
+    return peer->ah->peer_datagram_bytes - dw_record_overhead_bytes(peer->records);
 }
 
 /* What the kernel charges for so much of the sink's payload. */

@@ -85,8 +85,8 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
         return NULL;
     const uint32_t full = dw_record_payload_bytes(peer);
     const uint32_t payload = total < full ? total : full;
-    sink->cost_per_kib =
-        (uint32_t)(((uint64_t)dw_llp_truesize(payload + DW_RECORD_OVERHEAD_BYTES) << 10) / payload);
+    const uint32_t bytes = payload + dw_record_overhead_bytes(peer->records);
+    sink->cost_per_kib = (uint32_t)(((uint64_t)dw_llp_truesize(bytes) << 10) / payload);
     sink->addr = addr;
     sink->timer.fire = on_timer;
     dw_list_init(&sink->grant_link);
@@ -130,7 +130,7 @@ static void measure(const struct dw_record *sink, const struct dw_placing *placi
 {
     struct dw_record_peer *peer = sink->peer;
     const uint32_t least = DW_MTU_MIN_BYTES - 48, length = placing->length;
-    const uint32_t bytes = length + DW_RECORD_OVERHEAD_BYTES;
+    const uint32_t bytes = length + dw_record_overhead_bytes(peer->records);
     const bool first = sink->in.map.bytes == length && !placing->offset && !sink->late_ns;
     if (length > dw_record_payload_bytes(peer) || (first && length < sink->first_grant_bytes))
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
@@ -221,7 +221,7 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */
         __builtin_prefetch(shared_line_ahead(placing), 1);
     placing->data = NULL;
-    if (!dw_open(peer->records->port->datagrams.crc, arrival->buf, arrival->len,
+    if (!dw_open(&peer->records->port->datagrams.seal, arrival->buf, arrival->len,
                  sink->addr + placing->offset, placing->length, past)) {
         peer->records->counters->drop_crc++;
         placing->sink = NULL;

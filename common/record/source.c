@@ -44,8 +44,10 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
     const uint32_t lead = source->peer->records->ops->put_lead(source->peer, source->qpns, buf);
     const uint32_t length = range.end - range.start;
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, length);
-    struct dw_sealing sealing = {.crc = source->peer->records->port->datagrams.crc};
-    dw_sealing_add(&sealing, buf, (size_t)(payload - buf));
+    const struct diwarp_ah *ah = source->peer->ah;
+    const struct dw_process to = {.name = ah->name, .incarnation = ah->incarnation};
+    struct dw_sealing sealing = dw_sealing_begin(&source->peer->records->port->datagrams.seal, &to,
+                                                 buf, (size_t)(payload - buf));
     if (gathered)
         dw_sealing_add(&sealing, source->addr + range.start, length);
     else
@@ -64,21 +66,24 @@ struct outgoing {
     bool gathered;               /* the only one, whose payload stays where it is */
 };
 
-/* A long datagram is gathered: one pass over the payload to seal it, none for a copy. Memory that
- * changes while it is sent is not what was sealed: the second time it is copied. Only the last of a
+/* A long datagram is gathered, unless it is encrypted: one pass over the payload to seal it, none
+ * for a copy. Memory that changes while it is sent is not what was sealed: the second time it is
+ * copied. Only the last of a
  * train may be shorter than the others. */
 static void fill(struct dw_record *source, uint32_t payload, unsigned most, struct outgoing *out)
 {
-    uint8_t *stage = source->peer->records->port->datagrams.stage;
+    const struct dw_datagrams *datagrams = &source->peer->records->port->datagrams;
+    uint8_t *stage = datagrams->stage;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
            dw_record_source_next(&source->out, payload, &out->last, &again)) {
         const uint32_t bytes = out->last.end - out->last.start;
         if (again)
             out->again[out->again_count++] = out->last;
-        out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES;
+        out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES &&
+                        !dw_seal_is_secret(&datagrams->seal);
         out->head = build(source, stage + out->length, out->last, out->gathered);
-        out->length += out->head + bytes + DW_TRAILER_BYTES;
+        out->length += out->head + bytes + datagrams->seal.trailer_bytes;
         out->bytes += bytes;
         out->count++;
     }
@@ -92,8 +97,9 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     struct diwarp_counters *counters = peer->records->counters;
     uint8_t *stage = peer->records->port->datagrams.stage;
     const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah), sent_before = source->out.sent;
+    const uint32_t trailer = peer->records->port->datagrams.seal.trailer_bytes;
     const uint32_t overhead =
-        ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + DW_TRAILER_BYTES;
+        ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + trailer;
     struct outgoing out = {0};
     fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
     if (!out.count)
@@ -101,7 +107,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     const struct iovec iov[] = {
         {.iov_base = stage, .iov_len = out.gathered ? out.head : out.length},
         {.iov_base = source->addr + out.last.start, .iov_len = out.bytes},
-        {.iov_base = stage + out.head, .iov_len = DW_TRAILER_BYTES},
+        {.iov_base = stage + out.head, .iov_len = trailer},
     };
     ops->on_asked(peer, now_ns);
     const int rc = ops->send_train(peer, iov, out.gathered ? 3 : 1,

@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "common/base/siphash.h"
 #include "common/llp/interface.h"
 #include "common/llp/socket.h"
 #include "common/rel/recvwin.h"
+#include "common/rnic/secret.h"
 #include "common/wire/crc32c.h"
 #include "common/wire/llp_header.h"
 
@@ -137,11 +137,8 @@ static int list_interfaces(struct diwarp_device *device, struct diwarp_diagnosis
 static int seed_random(struct diwarp_device *device, struct diwarp_diagnosis *why)
 {
     device->random_key[0] = device->env.seed;
-    if (device->env.seed ||
-        getrandom(device->random_key, sizeof device->random_key, 0) == sizeof device->random_key)
-        return 0;
-    dw_explain(why, "no random numbers from the kernel: %s", strerror(errno));
-    return -EIO;
+    return device->env.seed ? 0
+                            : dw_secret_draw(device->random_key, sizeof device->random_key, why);
 }
 
 int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env *env,
@@ -170,14 +167,18 @@ int dw_device_create(const struct diwarp_device_attr *attr, const struct dw_env 
     if (!rc)
         rc = seed_random(new, why);
     if (!rc)
+        rc = dw_secret_get(attr, new->file_key, &new->file_key_id, why);
+    if (!rc)
         rc = list_interfaces(new, why);
     if (rc) {
+        explicit_bzero(new->file_key, sizeof new->file_key);
         free(new);
         return rc;
     }
     if (why)
         why->text[0] = '\0';
-    new->attr.if_include = new->attr.if_exclude = NULL; /* were borrowed */
+    /* Were borrowed. */
+    new->attr.if_include = new->attr.if_exclude = new->attr.auth_key_file = NULL;
     pthread_mutex_init(&new->lock, NULL);
     *device = new;
     return 0;
@@ -197,6 +198,7 @@ struct dw_llp_addr dw_device_listens_at(const struct diwarp_device *device)
 void diwarp_close_device(struct diwarp_device *device)
 {
     pthread_mutex_destroy(&device->lock);
+    explicit_bzero(device->file_key, sizeof device->file_key);
     free(device);
 }
 
@@ -216,7 +218,10 @@ void diwarp_query_device(const struct diwarp_device *device, struct diwarp_devic
     *info = (struct diwarp_device_info){
         .interface_count = device->interface_count,
         .left_out_count = device->left_out_count,
-        .crc_path = device->attr.crc == DIWARP_OFF ? "off" : dw_crc32c_path(),
+        .crc_path = device->attr.auth == DIWARP_AUTH_GMAC      ? "gmac"
+                    : device->attr.auth == DIWARP_AUTH_AES_GCM ? "aes-gcm"
+                    : device->attr.crc == DIWARP_OFF           ? "off"
+                                                               : dw_crc32c_path(),
         .rmem_max_bytes = read_sysctl("/proc/sys/net/core/rmem_max"),
         .wmem_max_bytes = read_sysctl("/proc/sys/net/core/wmem_max"),
     };

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "common/base/crypto.h"
 #include "common/base/list.h"
 #include "common/llp/stream.h"
 
@@ -37,7 +38,9 @@ struct diwarp_device {
     unsigned interface_count;
     unsigned left_out_count; /* interfaces, as in struct diwarp_device_info */
     uint64_t host_id;
-    uint64_t random_key[2];  /* from the kernel, or the seed of env */
+    uint64_t random_key[2];          /* from the kernel, or the seed of env */
+    uint8_t file_key[DW_HMAC_BYTES]; /* of attr.auth_key_file; all 0: none */
+    uint32_t file_key_id;
     uint64_t random_count;   /* numbers drawn; atomic, not all who draw have the lock */
     struct dw_list runners;  /* struct dw_runner: what polls run */
     struct dw_port *port;    /* NULL: no datagram QP */

@@ -28,7 +28,11 @@ static struct diwarp_address address_of(const struct dw_port *port)
         .incarnation = port->datagrams.incarnation,
         .port = port->datagrams.llp->port,
         .interface_count = (uint8_t)device->interface_count,
+        .auth = (uint8_t)device->attr.auth,
+        .auth_key_id = device->file_key_id,
     };
+    if (port->datagrams.seal.auth)
+        memcpy(address.secret, port->datagrams.seal.auth->secret, sizeof address.secret);
     memcpy(address.interfaces, device->interfaces, sizeof address.interfaces);
     for (unsigned i = 0; i < address.interface_count; i++)
         address.interfaces[i].mtu_bytes = dw_told_mtu_bytes(port, &device->interfaces[i]);
@@ -151,6 +155,14 @@ static bool extends(const struct diwarp_ah *ah, const struct diwarp_address *rem
            dw_interfaces_have(theirs, 1, host->family, host->ip);
 }
 
+/* False: no memory. */
+static bool tell_auth(const struct dw_port *port, const struct diwarp_address *address)
+{
+    const struct dw_process process = {.name = address->name, .incarnation = address->incarnation};
+    struct dw_auth *auth = port->datagrams.seal.auth;
+    return !auth || !dw_auth_on_told(auth, &process, address->secret);
+}
+
 int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                      struct diwarp_ah **ah_out)
 {
@@ -164,6 +176,8 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     if (address->interfaces[pairs[0].there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
         address->qpn > DW_QPN_MAX)
         return -EINVAL;
+    if (address->auth != local.auth || address->auth_key_id != local.auth_key_id)
+        return -EPROTO;
     dw_lock(device);
     struct diwarp_ah *ah = service->get_ah(qp, address);
     if (ah && (!ah->fixed || extends(ah, address, pairs[0])) &&
@@ -173,6 +187,10 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     }
     if (ah)
         ah = service->get_ah_of_qpn(ah, address->qpn);
+    if (ah && !tell_auth(qp->port, address)) {
+        service->put_ah(ah);
+        ah = NULL;
+    }
     if (ah)
         ah->owners++;
     dw_unlock(device);
@@ -200,7 +218,10 @@ static void unlock_ahs(const struct dw_ahs *ahs)
 void diwarp_destroy_ah(struct diwarp_ah *ah)
 {
     const struct dw_ahs *ahs = lock_ahs_of(ah);
+    struct dw_auth *auth = ahs ? ahs->port->datagrams.seal.auth : NULL;
     ah->owners--;
+    if (auth)
+        dw_auth_on_untold(auth, ah->name);
     if (ahs)
         ahs->service->put_ah(ah);
     else if (!ah->owners)
@@ -258,23 +279,32 @@ int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name name, char *buf
     X(32, 4, name.job)  \
     X(32, 8, name.rank) \
     X(64, 12, token) X(64, 20, host_id) X(32, 28, incarnation) X(32, 32, qpn) X(16, 36, port)
-/* For each interface: family (4 or 6), prefix, flags (1: loopback), reserved, MTU 32, ip 16. */
+/* At 32, with the QPN: auth. For each interface: family (4 or 6), prefix, flags (1: loopback),
+ * reserved, MTU 32, ip 16. With authentication: key id 32, secret. */
 #define HEAD_BYTES      38
 #define INTERFACE_BYTES 24
-_Static_assert(HEAD_BYTES + DIWARP_MAX_INTERFACES * INTERFACE_BYTES <= DIWARP_ADDRESS_MAX_BYTES,
+#define SECRET_BYTES    (4 + DIWARP_SECRET_BYTES)
+_Static_assert(HEAD_BYTES + DIWARP_MAX_INTERFACES * INTERFACE_BYTES + SECRET_BYTES <=
+                   DIWARP_ADDRESS_MAX_BYTES,
                "an address must fit its bound");
+
+static size_t packed_bytes(const struct diwarp_address *address)
+{
+    return HEAD_BYTES + (size_t)address->interface_count * INTERFACE_BYTES +
+           (address->auth ? SECRET_BYTES : 0);
+}
 
 int diwarp_address_pack(const struct diwarp_address *h, void *to, size_t len)
 {
     uint8_t *buf = to, *p = buf + HEAD_BYTES;
-    const size_t bytes = HEAD_BYTES + (size_t)h->interface_count * INTERFACE_BYTES;
-    if (len < bytes)
+    if (len < packed_bytes(h))
         return -ENOSPC;
     buf[0] = 'd';
     buf[1] = 'w';
     buf[2] = DW_WIRE_VERSION;
     buf[3] = h->interface_count;
     HEAD_FIELDS(DW_PUT_FIELD)
+    buf[32] = h->auth;
     for (unsigned i = 0; i < h->interface_count; i++, p += INTERFACE_BYTES) {
         const struct diwarp_interface *interface = &h->interfaces[i];
         p[0] = interface->family == AF_INET6 ? 6 : 4;
@@ -284,7 +314,11 @@ int diwarp_address_pack(const struct diwarp_address *h, void *to, size_t len)
         dw_put_be32(p + 4, interface->mtu_bytes);
         memcpy(p + 8, interface->ip, sizeof interface->ip);
     }
-    return (int)bytes;
+    if (h->auth) {
+        dw_put_be32(p, h->auth_key_id);
+        memcpy(p + 4, h->secret, sizeof h->secret);
+    }
+    return (int)packed_bytes(h);
 }
 
 int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len)
@@ -296,9 +330,10 @@ int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len
         return -EPROTONOSUPPORT;
     *h = (struct diwarp_address){.interface_count = buf[3]};
     HEAD_FIELDS(DW_GET_FIELD)
-    if (h->qpn > DW_QPN_MAX || !h->port || !h->interface_count ||
-        h->interface_count > DIWARP_MAX_INTERFACES ||
-        len < HEAD_BYTES + (size_t)h->interface_count * INTERFACE_BYTES)
+    h->auth = buf[32];
+    h->qpn &= DW_QPN_MAX;
+    if (h->auth > DIWARP_AUTH_AES_GCM || !h->port || !h->interface_count ||
+        h->interface_count > DIWARP_MAX_INTERFACES || len < packed_bytes(h))
         return -EPROTO;
     for (unsigned i = 0; i < h->interface_count; i++, p += INTERFACE_BYTES) {
         struct diwarp_interface *interface = &h->interfaces[i];
@@ -312,6 +347,10 @@ int diwarp_address_unpack(struct diwarp_address *h, const void *from, size_t len
         if ((p[0] != 4 && p[0] != 6) || p[1] > (p[0] == 6 ? 128 : 32) || p[2] > 1 ||
             interface->mtu_bytes < DW_MTU_MIN_BYTES)
             return -EPROTO;
+    }
+    if (h->auth) {
+        h->auth_key_id = dw_get_be32(p);
+        memcpy(h->secret, p + 4, sizeof h->secret);
     }
     return 0;
 }

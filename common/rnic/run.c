@@ -8,6 +8,7 @@
 
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
+#include "common/rnic/secret.h"
 
 /* Timers run at the latest after this, though the socket has not been read empty; an absence counts
  * as a quarter of that at most. Half would resend what has come and is not read yet where a process
@@ -54,7 +55,8 @@ static void take(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uin
         arrival->header.type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
     const struct dw_service *service = port->device->services[type];
     void *state = port->states[type]; /* NULL: the service has no QP */
-    if ((state && service->place && service->place(state, arrival, now_ns)) ||
+    const bool may_place = state && service->place && !datagrams->seal.auth;
+    if ((may_place && service->place(state, arrival, now_ns)) ||
         !dw_datagrams_open(datagrams, arrival))
         return;
     struct diwarp_qp *qp = dw_map_get(&port->qp_by_num, arrival->header.dst_qpn);
@@ -182,6 +184,8 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
                                datagrams->pool.chunk_max * sizeof *datagrams->pool.returned;
     memory->mapped_bytes += bytes + datagrams->pool.touched_bytes;
     memory->peer_bytes += dw_heap_bytes(&port->timers);
+    if (datagrams->seal.auth)
+        memory->peer_bytes += dw_auth_bytes(datagrams->seal.auth);
     memory->address_bytes += port->paths.count * sizeof(struct dw_path) + port->paths.ways_bytes +
                              dw_map_bytes(&port->paths.buckets);
     EACH_SERVICE(port, add_memory, service->add_memory(state, memory))
@@ -201,6 +205,28 @@ static int open_llp(struct dw_port *port, struct diwarp_diagnosis *why)
     const struct dw_llp_addr at = dw_device_listens_at(device);
     return device->env.open_llp(device->env.arg, &device->attr, &at, &port->datagrams.counters,
                                 &port->datagrams.llp, why);
+}
+
+/* What protects its datagrams, by the device's attributes. */
+static int set_seal(struct dw_port *port, struct diwarp_diagnosis *why)
+{
+    struct diwarp_device *device = port->device;
+    struct dw_datagrams *datagrams = &port->datagrams;
+    const struct dw_process me = {.name = datagrams->name, .incarnation = datagrams->incarnation};
+    uint8_t secret[DIWARP_SECRET_BYTES];
+    struct dw_auth *auth = NULL;
+    if (device->attr.auth != DIWARP_AUTH_OFF) {
+        const int rc = dw_secret_draw(secret, sizeof secret, why);
+        if (rc)
+            return rc;
+        auth = dw_auth_create(device->attr.auth, &me, secret, device->file_key,
+                              dw_device_random(device));
+        explicit_bzero(secret, sizeof secret);
+        if (!auth)
+            return -ENOMEM;
+    }
+    datagrams->seal = dw_seal_of(device->attr.crc != DIWARP_OFF, auth);
+    return 0;
 }
 
 static void port_close(struct dw_port *port)
@@ -225,7 +251,6 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->device = device;
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
-    port->datagrams.crc = device->attr.crc != DIWARP_OFF;
     port->datagrams.token = dw_device_random(device);
     port->datagrams.incarnation = (uint32_t)dw_device_random(device);
     port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
@@ -234,7 +259,9 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     dw_paths_init(&port->paths, device->random_key);
     dw_list_init(&port->qps);
     dw_map_init(&port->qp_by_num, dw_device_random(device));
-    int rc = dw_heap_reserve(&port->timers); /* trim_timer */
+    int rc = set_seal(port, why);
+    if (!rc)
+        rc = dw_heap_reserve(&port->timers); /* trim_timer */
     if (!rc)
         rc = dw_datagrams_init(&port->datagrams, device->attr.send_pool_bytes);
     if (!rc)

@@ -106,8 +106,9 @@ struct dw_service {
     void (*put_ah)(struct diwarp_ah *ah);
 
     /* ---- what comes ---- */
-    /* Before a datagram is opened: may open it itself, copying its payload to its place on the way
-     * (dw_open()). False: it did not, and has touched nothing. May be NULL. */
+    /* Before a datagram is opened, where none is authenticated: may open it itself, copying its
+     * payload to its place on the way (dw_open()). False: it did not, and has touched nothing. May
+     * be NULL. */
     bool (*place)(void *state, const struct dw_arrival *arrival, uint64_t now_ns);
     /* qp: whom it is for; NULL, not of UD: none has that number (any more). */
     void (*take)(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,

@@ -22,9 +22,10 @@ struct outgoing {
 static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
 {
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
+    const struct dw_process to = {.name = out->ah->name, .incarnation = out->ah->incarnation};
     const struct dw_llp_header header = {
         .type = DW_LLP_UD,
-        .flags = dw_seal_flags(datagrams->crc),
+        .flags = dw_seal_flags(&datagrams->seal, &to),
         .incarnation = datagrams->incarnation,
         .token = out->ah->token,
         .job = datagrams->name.job,
@@ -34,19 +35,18 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .src_qpn = out->ud->qp.num,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
-    struct dw_sealing sealing = {.crc = datagrams->crc};
     out->ddp.last = out->record.offset + payload == out->record.total;
     dw_llp_header_put(buf, &header);
-    uint8_t *to = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &out->ddp, &out->record, payload);
-    dw_sealing_add(&sealing, buf, (size_t)(to - buf));
-    dw_sealing_gather(&sealing, to, out->iov, out->record.offset, payload);
-    dw_sealing_end(&sealing, to + payload);
+    uint8_t *at = dw_segment_put(buf + DW_LLP_HEADER_BYTES, &out->ddp, &out->record, payload);
+    struct dw_sealing sealing = dw_sealing_begin(&datagrams->seal, &to, buf, (size_t)(at - buf));
+    dw_sealing_gather(&sealing, at, out->iov, out->record.offset, payload);
+    dw_sealing_end(&sealing, at + payload);
     out->record.offset += payload;
     if (out->ddp.tagged)
         out->ddp.to += payload;
     else
         out->ddp.mo += payload;
-    return (uint32_t)(to - buf) + payload + DW_TRAILER_BYTES;
+    return (uint32_t)(at - buf) + payload + datagrams->seal.trailer_bytes;
 }
 
 /* Trains of equal datagrams. Only a first one that cannot leave is an error: later ones that the
@@ -59,8 +59,9 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
     struct dw_path *path = dw_ah_path(out->ah);
     dw_path_expire(path, now_ns);
     const uint32_t datagram = dw_ah_datagram_max_bytes(out->ah);
+    const uint32_t trailer = datagrams->seal.trailer_bytes;
     const uint32_t payload_max =
-        datagram - DW_LLP_HEADER_BYTES - dw_segment_header_bytes(&out->ddp) - DW_TRAILER_BYTES;
+        datagram - DW_LLP_HEADER_BYTES - dw_segment_header_bytes(&out->ddp) - trailer;
     for (bool first = true; first || record->offset < record->total; first = false) {
         uint32_t bytes = 0;
         unsigned n = dw_train_datagrams(datagram);

@@ -57,8 +57,10 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
 {
     struct dw_ahs *ahs = qp->state;
     struct diwarp_ah *ah = dw_cells_get(&ahs->cells);
-    if (ah)
+    if (ah) {
         ah->name = address->name;
+        ah->incarnation = address->incarnation;
+    }
     return ah;
 }
 

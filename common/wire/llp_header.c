@@ -38,6 +38,8 @@ int dw_llp_header_get(struct dw_llp_header *h, const uint8_t *buf, size_t len)
         return -EBADMSG;
     if (buf[0] >> 4 != DW_WIRE_VERSION)
         return -EPROTONOSUPPORT;
+    if (buf[1] & DW_LLP_SEALED && len < DW_LLP_HEADER_BYTES + DW_TAG_BYTES)
+        return -EBADMSG;
     h->type = buf[0] & 0x0f;
     h->flags = buf[1];
     h->path = buf[32];
@@ -49,6 +51,8 @@ int dw_llp_header_get(struct dw_llp_header *h, const uint8_t *buf, size_t len)
         return -EPROTO;
     if (h->type == DW_LLP_UD &&
         (h->credit_kib || h->psn || h->ack || h->sack || (h->flags & DW_LLP_REFUSING)))
+        return -EPROTO;
+    if (h->flags & DW_LLP_SEALED ? h->flags & DW_LLP_NO_CRC : h->flags & DW_LLP_SOURCE_KEY)
         return -EPROTO;
     if ((h->flags & DW_LLP_GOES_ON) && (!(h->flags & DW_LLP_INTRO) || h->type == DW_LLP_UD))
         return -EPROTO;

@@ -13,6 +13,7 @@
 #define DW_LLP_TOKEN_AT      8
 #define DW_INTRO_BYTES       32
 #define DW_CRC_BYTES         4
+#define DW_TAG_BYTES         16 /* instead, with SEALED */
 #define DW_RESET_BYTES       16
 #define DW_PROOF_BYTES       8
 #define DW_SEGMENT_LEN_BYTES 2
@@ -40,7 +41,9 @@ enum {
     DW_LLP_NO_CRC = 0x04,      /* the trailer is 0 and not checked */
     DW_LLP_REFUSING = 0x08,    /* RD: an ABORT of a small write has not been acknowledged */
     DW_LLP_GOES_ON = 0x10,     /* with INTRO: the source has spoken with the destination before */
-    DW_LLP_FLAGS = 0x1f        /* every defined bit; others are malformed */
+    DW_LLP_SOURCE_KEY = 0x20,  /* with SEALED: by the secret of the source */
+    DW_LLP_SEALED = 0x40,      /* the trailer is a tag */
+    DW_LLP_FLAGS = 0x7f        /* every defined bit; others are malformed */
 };
 
 /* A queue pair of ours, and the one of the peer's process that it speaks with. */

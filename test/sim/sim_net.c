@@ -183,6 +183,21 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
         abort();
 }
 
+void sim_net_inject(const struct sim_endpoint *from, const struct dw_llp_addr *to,
+                    const uint8_t *buf, uint32_t bytes, uint64_t after_ns, bool forged)
+{
+    struct sim_net *net = from->net;
+    struct sim_datagram *datagram = malloc(sizeof *datagram + bytes);
+    if (!datagram)
+        abort();
+    *datagram = (struct sim_datagram){
+        .net = net, .from = from, .to = *to, .injected = true, .forged = forged, .bytes = bytes};
+    datagram->timer.fire = on_arrival;
+    memcpy(datagram->buf, buf, bytes);
+    if (dw_heap_set(&net->in_flight, &datagram->timer, net->now_ns + after_ns))
+        abort();
+}
+
 static uint32_t believed_mtu_bytes(const struct sim_endpoint *endpoint)
 {
     return endpoint->net->now_ns < endpoint->believed_until_ns ? endpoint->believed_mtu_bytes : 0;
@@ -293,7 +308,8 @@ static uint32_t receive(struct sim_endpoint *endpoint, uint8_t *buf, uint32_t by
     endpoint->queued_bytes -= dw_llp_truesize(datagram->bytes);
     dw_list_remove(&datagram->link);
     net->corrupted_received += datagram->corrupted;
-    if (net->on_receive)
+    net->forged_received += datagram->forged;
+    if (net->on_receive && !datagram->injected)
         net->on_receive(net->arg, endpoint, datagram);
     return bytes + datagram->bytes;
 }

@@ -34,6 +34,7 @@ struct sim_datagram {
     const struct sim_endpoint *from;
     struct dw_llp_addr to;
     bool corrupted;
+    bool injected, forged; /* by an attacker; forged: it is none that was sent */
     uint32_t bytes;
     uint8_t buf[];
 };
@@ -66,7 +67,7 @@ struct sim_net {
     void (*on_receive)(void *arg, const struct sim_endpoint *at,
                        const struct sim_datagram *datagram);
     void *arg;
-    uint64_t sent, lost, repeated, overflowed, corrupted_received;
+    uint64_t sent, lost, repeated, overflowed, corrupted_received, forged_received;
     uint64_t fragmented;
     uint64_t port_dropped; /* the queue of a port was full */
 };
@@ -97,6 +98,10 @@ void sim_net_fini(struct sim_net *net);
 int sim_net_open(struct sim_net *net, uint8_t host, void *owner,
                  const struct diwarp_device_attr *attr, struct diwarp_counters *counters,
                  struct dw_llp **llp);
+
+/* Puts a datagram on its way that seems to be from one endpoint; the hooks do not see it. */
+void sim_net_inject(const struct sim_endpoint *from, const struct dw_llp_addr *to,
+                    const uint8_t *buf, uint32_t bytes, uint64_t after_ns, bool forged);
 
 /* Moves what has arrived by now to the receivers' queues. */
 void sim_net_deliver(struct sim_net *net);

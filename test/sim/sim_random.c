@@ -19,7 +19,9 @@ static const struct scenario {
     bool (*run)(uint64_t seed, char *failure, size_t failure_bytes);
 } scenarios[] = {
     {"rd", 1500, sim_rd_run},
+    {"rdauth", 500, sim_rd_auth_run},
     {"ud", 1500, sim_ud_run},
+    {"udauth", 200, sim_ud_auth_run},
 };
 
 static char replay[256]; /* of the seed that runs */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define RETRY_NS    50000
+#define ATTACKS     400
 #define LIMIT_NS    (600ull * 1000000000)
 #define FILL_LOCAL  0xdd
 #define FILL_VICTIM 0xee
@@ -439,17 +440,38 @@ static void close_all(struct sim_rd *rd)
     }
 }
 
-bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes)
+static void attack(void *arg, const struct sim_endpoint *at, const struct sim_datagram *datagram)
+{
+    const struct sim_world *world = arg;
+    sim_attack_on_receive(&((struct sim_rd *)world->app)->attack, at, datagram);
+}
+
+static enum sim_verdict watch(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
+                              uint32_t bytes)
+{
+    struct sim_world *world = arg;
+    (void)from, (void)bytes;
+    sim_check(world, sim_attack_on_sent(&((struct sim_rd *)world->app)->attack, buf));
+    return SIM_PASS;
+}
+
+static bool run(uint64_t seed, enum diwarp_auth auth, char *failure, size_t failure_bytes)
 {
     struct sim_rd *rd = calloc(1, sizeof *rd);
     if (!rd)
         abort();
     sim_rd_plan(rd, seed);
+    rd->config.device.auth = auth;
+    sim_attack_init(&rd->attack, seed, auth ? ATTACKS : 0);
     struct sim_world *world = &rd->world;
     sim_world_init(world, &rd->config);
     world->app = rd;
     world->on_step = on_step;
     world->on_wc = on_wc;
+    if (auth) {
+        world->net.on_receive = attack;
+        world->net.filter = watch;
+    }
     rd->next_due_ns = DW_NEVER;
     for (unsigned n = 0; n < rd->config.node_count; n++)
         open_host(rd, n);
@@ -465,6 +487,17 @@ bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes)
     bool passed = !world->failed;
     snprintf(failure, failure_bytes, "%s", world->failure);
     close_all(rd);
+    sim_attack_fini(&rd->attack);
     free(rd);
     return passed;
+}
+
+bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes)
+{
+    return run(seed, DIWARP_AUTH_OFF, failure, failure_bytes);
+}
+
+bool sim_rd_auth_run(uint64_t seed, char *failure, size_t failure_bytes)
+{
+    return run(seed, seed % 2 ? DIWARP_AUTH_GMAC : DIWARP_AUTH_AES_GCM, failure, failure_bytes);
 }

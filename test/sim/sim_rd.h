@@ -6,6 +6,7 @@
 #ifndef SIM_RD_H
 #define SIM_RD_H
 
+#include "test/sim/sim_attack.h"
 #include "test/sim/sim_world.h"
 
 enum sim_rd_kind { SIM_RD_SEND, SIM_RD_READ, SIM_RD_WRITE, SIM_RD_ADD, SIM_RD_SWAP };
@@ -76,6 +77,7 @@ struct sim_rd {
     uint64_t cut_ns; /* of several networks another one is cut about so often; 0: none is */
     uint64_t cut_until_ns;
     uint64_t next_due_ns; /* of releases, deregistrations, pauses */
+    struct sim_attack attack;
     struct sim_world world;
 };
 
@@ -87,6 +89,8 @@ struct sim_rd {
 void sim_rd_plan(struct sim_rd *rd, uint64_t seed);
 /* Runs the plan of a seed; false: `failure` says why. */
 bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes);
+/* The same authenticated, with somebody on the network who repeats and forges. */
+bool sim_rd_auth_run(uint64_t seed, char *failure, size_t failure_bytes);
 /* sim_rd_judge.c: after all has come to rest. */
 void sim_rd_judge(struct sim_rd *rd);
 

@@ -449,12 +449,13 @@ static void close_all(struct ud *ud)
     }
 }
 
-bool sim_ud_run(uint64_t seed, char *failure, size_t failure_bytes)
+static bool run(uint64_t seed, enum diwarp_auth auth, char *failure, size_t failure_bytes)
 {
     struct ud *ud = calloc(1, sizeof *ud);
     if (!ud)
         abort();
     plan(ud, seed);
+    ud->config.device.auth = auth;
     struct sim_world *world = &ud->world;
     sim_world_init(world, &ud->config);
     world->app = ud;
@@ -475,4 +476,15 @@ bool sim_ud_run(uint64_t seed, char *failure, size_t failure_bytes)
     close_all(ud);
     free(ud);
     return passed;
+}
+
+bool sim_ud_run(uint64_t seed, char *failure, size_t failure_bytes)
+{
+    return run(seed, DIWARP_AUTH_OFF, failure, failure_bytes);
+}
+
+/* Not encrypted: what comes is compared with what was seen on the network. */
+bool sim_ud_auth_run(uint64_t seed, char *failure, size_t failure_bytes)
+{
+    return run(seed, DIWARP_AUTH_GMAC, failure, failure_bytes);
 }

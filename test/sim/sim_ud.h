@@ -9,5 +9,7 @@
 
 /* Runs the plan of a seed; false: `failure` says why. */
 bool sim_ud_run(uint64_t seed, char *failure, size_t failure_bytes);
+/* The same authenticated. */
+bool sim_ud_auth_run(uint64_t seed, char *failure, size_t failure_bytes);
 
 #endif

@@ -77,6 +77,38 @@ static void address_unpack__golden(void **state)
     }
 }
 
+/* With authentication: its mode before the QPN; behind the interfaces key id and secret. */
+static void address__with_a_secret(void **state)
+{
+    (void)state;
+    static const uint8_t tail[] = {0x61, 0x62, 0x63, 0x64, 1,  2,  3,  4,  5,  6,
+                                   7,    8,    9,    10,   11, 12, 13, 14, 15, 16};
+    struct diwarp_address address = sample;
+    uint8_t buf[DIWARP_ADDRESS_MAX_BYTES], wanted[sizeof packed + sizeof tail];
+
+    address.auth = DIWARP_AUTH_AES_GCM;
+    address.auth_key_id = 0x61626364;
+    for (unsigned i = 0; i < DIWARP_SECRET_BYTES; i++)
+        address.secret[i] = (uint8_t)(i + 1);
+    memcpy(wanted, packed, sizeof packed);
+    memcpy(wanted + sizeof packed, tail, sizeof tail);
+    wanted[32] = 2;
+    assert_int_equal(diwarp_address_pack(&address, buf, sizeof buf), sizeof wanted);
+    assert_memory_equal(buf, wanted, sizeof wanted);
+    assert_int_equal(diwarp_address_pack(&address, buf, sizeof wanted - 1), -ENOSPC);
+    assert_int_equal(diwarp_address_unpack(&address, wanted, sizeof wanted - 1), -EPROTO);
+    memset(&address, 0, sizeof address);
+    assert_int_equal(diwarp_address_unpack(&address, wanted, sizeof wanted), 0);
+    assert_int_equal(address.auth, DIWARP_AUTH_AES_GCM);
+    assert_int_equal(address.auth_key_id, 0x61626364);
+    assert_int_equal(address.qpn, sample.qpn);
+    assert_memory_equal(address.secret, tail + 4, sizeof address.secret);
+    wanted[32] = 3;
+    assert_int_equal(diwarp_address_unpack(&address, wanted, sizeof wanted), -EPROTO);
+    address.interface_count = DIWARP_MAX_INTERFACES;
+    assert_true(diwarp_address_pack(&address, buf, sizeof buf) > 0);
+}
+
 static void address_unpack__each_field_is_checked(void **state)
 {
     (void)state;
@@ -90,7 +122,7 @@ static void address_unpack__each_field_is_checked(void **state)
         {3, 9, -EPROTO},    {3, 1, 0},            {38, 5, -EPROTO},  {39, 33, -EPROTO},
         {39, 32, 0},        {40, 2, -EPROTO},     {44, 0x02, 0},     {44, 0, -EPROTO}, /* MTU 220 */
         {62, 4, -EPROTO}, /* an IPv4 prefix of 128 */ {63, 129, -EPROTO},
-        {32, 1, -EPROTO}, /* a QPN of more than 24 bits */
+        {32, 1, -EPROTO}, /* authentication without a secret */
     };
     struct diwarp_address address;
     uint8_t buf[sizeof packed];
@@ -177,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(address_pack__golden),
         cmocka_unit_test(address_unpack__golden),
+        cmocka_unit_test(address__with_a_secret),
         cmocka_unit_test(address_unpack__each_field_is_checked),
         cmocka_unit_test(address_unpack__any_length),
         cmocka_unit_test(address_unpack__what_it_takes_packs_back),

@@ -289,11 +289,15 @@ static void llp_header_get__flags(void **state)
         v.bytes[0] = (uint8_t)(DW_WIRE_VERSION << 4 | type);
         for (unsigned flags = 0; flags < 256; flags++) {
             struct dw_llp_header header;
-            const bool misplaced = flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO);
+            const bool sealed = flags & DW_LLP_SEALED;
+            const bool misplaced = (flags & DW_LLP_GOES_ON && !(flags & DW_LLP_INTRO)) ||
+                                   flags & (sealed ? DW_LLP_NO_CRC : DW_LLP_SOURCE_KEY);
 
             v.bytes[1] = (uint8_t)flags;
-            assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
+            assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len + 12),
                              misplaced || flags & ~(unsigned)DW_LLP_FLAGS ? -EPROTO : 0);
+            for (size_t len = v.len; sealed && len < v.len + 12; len++)
+                assert_int_equal(dw_llp_header_get(&header, v.bytes, len), -EBADMSG);
         }
     }
 }

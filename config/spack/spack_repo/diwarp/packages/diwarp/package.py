@@ -34,6 +34,8 @@ class Diwarp(AutotoolsPackage):
 
     # For infiniband/verbs.h, which diwarp.h includes, too.
     depends_on("rdma-core")
+    # Its library is loaded when authentication is asked for.
+    depends_on("openssl@3:", type=("build", "link", "run"))
     depends_on("openmpi@4.1:5.0+devel_headers", type=("build", "link", "run"))
     # The modex of 5.0 is PMIx's own. One inside of Open MPI has no pmix.pc.
     depends_on("pmix", when="^openmpi@5.0")
