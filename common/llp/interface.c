@@ -369,10 +369,11 @@ static int list_pairs(const struct diwarp_address *local, const struct diwarp_ad
     uint64_t scores[DIWARP_MAX_INTERFACES];
     int count = 0;
     for (unsigned p = 0; p < interface_count(peer); p++) {
+        const struct diwarp_interface *theirs = &peer->interfaces[p];
         uint8_t here = 0;
         const uint64_t score = best_for(local, peer, p, same_host, &here);
         int at = count;
-        if (!score)
+        if (!score || dw_interfaces_have(peer->interfaces, p, theirs->family, theirs->ip))
             continue;
         for (; at > 0 &&
                (scores[at - 1] < score || (scores[at - 1] == score && pairs[at - 1].here > here));
