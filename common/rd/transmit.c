@@ -187,7 +187,8 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
-    if (rc != -EAGAIN) { /* else a full socket refused it: nothing has been told */
+    /* What a full socket refused, or what goes by a way that may be none, tells nothing. */
+    if (rc != -EAGAIN && path == dw_ah_path(&dw_handle_of(peer)->ah)) {
         dw_peer_on_told(peer, rd->port->refuses_data);
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
