@@ -65,7 +65,7 @@ static int open_link(struct session *session, const struct ping_try *try, struct
     if (!rc)
         rc = ping_link_meet(&session->link, try->addresses);
     if (rc)
-        snprintf(ready->error, sizeof ready->error, "%s",
+        snprintf(ready->error, sizeof ready->error, "%.*s", (int)sizeof ready->error - 1,
                  rc == -ENETUNREACH ? PING_UNREACHABLE
                  : why.text[0]      ? why.text
                                     : strerror(-rc));
