@@ -27,7 +27,7 @@ bool sim_attack_on_sent(struct sim_attack *attack, const uint8_t *buf)
     const uint8_t type = buf[0] & 0xf;
     const uint64_t fields[] = {dw_get_be64(buf + 8), dw_get_be64(buf + 24), dw_get_be64(buf + 16),
                                (uint64_t)dw_get_be32(buf + 4) << 32 |
-                                   (buf[1] & DW_LLP_SOURCE_KEY) << 8 |
+                                   (uint64_t)(buf[1] & DW_LLP_SOURCE_KEY) << 8 |
                                    (type == DW_LLP_UD || type == DW_LLP_RESET ? type : 0xff)};
     uint64_t hash = 0;
     for (unsigned i = 0; i < sizeof fields / sizeof *fields; i++)
