@@ -81,15 +81,18 @@ static struct diwarp_name name_of(const struct dw_arrival *arrival)
 }
 
 /* What a PROOF would change of what is known: who has the name, and which DATA is next. So one that
- * comes late or again, when that has changed already, is none. */
+ * comes late or again, when that has changed already, is none; nor are two that cross, after which
+ * each end would have the numbers that the other had. */
 static uint64_t replaced(const struct dw_handle *handle, uint32_t incarnation)
 {
     if (!handle)
         return 0;
     const uint64_t other = handle->ah.incarnation != incarnation ? handle->ah.incarnation : 0;
     const struct dw_met *met = handle->met ? dw_handle_met(handle) : NULL;
-    const uint32_t ack = met && met->peer ? met->peer->recvwin.ack : met ? met->ack : 0;
-    return other << 32 | ack;
+    if (!met)
+        return other << 32;
+    const uint64_t proofs = met->peer ? met->peer->proofs : 0;
+    return (other << 32 | (met->peer ? met->peer->recvwin.ack : met->ack)) ^ proofs << 56;
 }
 
 /* Of what a datagram and its intro say of the source. Nobody can tell it who has not received it:
@@ -173,16 +176,23 @@ static bool is_new_beginning(const struct dw_handle *handle)
     return handle->met && dw_handle_met(handle)->goes_on && !handle->heard;
 }
 
+static bool is_less(const struct dw_handle *handle)
+{
+    return dw_name_key(dw_ah_port(&handle->ah)->datagrams.name) < dw_name_key(handle->ah.name);
+}
+
 /* Which of two that do not follow each other tells the other to prove itself: not the one with a
  * new beginning; where both have one, the one whose name is less, once it is clear that the other
- * does not. */
+ * does not. The other one, once it has proved itself, lets one datagram pass: else both would ask,
+ * and prove, in each round trip. */
 static bool asks(const struct dw_handle *handle)
 {
-    if (!is_new_beginning(handle))
-        return true;
-    const struct dw_peer *peer = dw_handle_peer(handle);
-    return peer && peer->backoff >= DW_OFTEN &&
-           dw_name_key(dw_ah_port(&handle->ah)->datagrams.name) < dw_name_key(handle->ah.name);
+    struct dw_peer *peer = dw_handle_peer(handle);
+    if (peer && peer->yields) {
+        peer->yields = false;
+        return false;
+    }
+    return !is_new_beginning(handle) || (peer && peer->backoff >= DW_OFTEN && is_less(handle));
 }
 
 /* The numbers of one that goes on are about those that are known here. */
@@ -247,6 +257,8 @@ static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival,
         /* All that was sent so far was dropped. Where the proof finds the socket full, that waits:
          * it would fill it again for the next one, too. The RESET that answers our next probe finds
          * it empty. */
+        peer->proofs++;
+        peer->yields = !is_less(handle);
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
         dw_transmit_lost(peer, now_ns);
     }

@@ -101,6 +101,7 @@ struct dw_peer {
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t timestamp;       /* of its datagram that came last */
     uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
+    uint8_t proofs;           /* sent to it, modulo 256 */
     uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
     uint8_t unreachables : 2; /* ICMP unreachable since it was heard, up to DW_OFTEN */
     uint8_t backoff : 4;
@@ -112,6 +113,7 @@ struct dw_peer {
     bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
     bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1;    /* our last probe did */
+    bool yields : 1;         /* we proved ourselves to it: it is not asked to, once */
     bool sent : 1;           /* at least one, since it woke */
     bool prohibited : 1;     /* so says ICMP where it says unreachable */
     bool warned : 1;         /* the application, that nothing was ever heard of it */

@@ -23,6 +23,7 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;
     peer->unreachables = 0;
+    peer->yields = false;
 }
 
 /* ---- segments ---- */

@@ -20,13 +20,14 @@
  * completes was delivered; no deadlock; every message of a process that lives completes or, when the
  * peer has started again, ends in error.
  *
- * Bounds: see the defaults, and `run'. 38,597 states with 3 messages, 1 restart, 1 fault, 2
- * overtakings; 116,267 with 1 forgetting instead; 117,438 with 2 restarts, CROWDED.
+ * Bounds: see the defaults, and `run'. 64,765 states with 3 messages, 1 restart, 1 fault, 2
+ * overtakings; 522,881 with 1 forgetting instead, 2 faults, 1 overtaking; 208,250 with 2 restarts,
+ * CROWDED.
  *
  * MUTANT: 1 the incarnation of a datagram is not looked at; 2 a PROOF's numbers are not adopted; 3 a
  * peer is forgotten before it knows what has arrived; 4 the token is not looked at; 5 who goes on is
- * taken as it comes; 6 the cookie does not say whom it replaces; 7 what waits is not
- * renumbered; 8 the cookie says nothing of numbers.
+ * taken as it comes; 6 the cookie says nothing of what is to be replaced; 7 what waits is not
+ * renumbered; 8 PROOFs that cross are taken.
  */
 #ifndef POSTS0
 #define POSTS0 2 /* messages that process 0 posts, in all its lives */
@@ -80,6 +81,9 @@ byte posts[2];
 bool met[2], heard[2], introduced[2], goes_on[2], waits[2];
 byte known[2], token[2], next[2], ack[2], message[2]; /* known: incarnation; 0: no handle */
 bool ack_owed[2], reply_owed[2], data_acked[2], probe_acked[2], probe_answered[2], lost[2], patient[2];
+byte proofs[2]; /* sent, modulo 8 */
+bool yields[2]; /* the one with the greater name has proved itself: it asks for nothing, once */
+byte probe_number[2], reply_number[2]; /* of our last probe; of the one to be answered; modulo 4 */
 byte begun = 1; /* new beginnings so far */
 
 /* Datagrams to process n in slots n * SLOTS and on. */
@@ -118,7 +122,8 @@ inline send(kind, with)
         q_token[k] = token[n];
         q_intro[k] = !introduced[n] || kind == PROOF;
         q_goes_on[k] = q_intro[k] && goes_on[n];
-        q_psn[k] = (kind == DATA || kind == PROOF -> next[n] - waits[n] : 0);
+        q_psn[k] = (kind == DATA || kind == PROOF -> next[n] - waits[n] :
+                    (kind == PROBE -> probe_number[n] : (kind == REPLY -> reply_number[n] : 0)));
         q_ack[k] = ack[n];
         q_cookie[k] = with;
         q_message[k] = (kind == DATA -> message[n] + 1 : 0)
@@ -160,7 +165,8 @@ inline unmeet()
     met[n] = false; heard[n] = false; introduced[n] = false; goes_on[n] = false;
     next[n] = 0; ack[n] = 0; message[n] = 0; waits[n] = false; lost[n] = false; patient[n] = false;
     ack_owed[n] = false; reply_owed[n] = false;
-    data_acked[n] = false; probe_acked[n] = false; probe_answered[n] = false
+    data_acked[n] = false; probe_acked[n] = false; probe_answered[n] = false; proofs[n] = 0; yields[n] = false;
+    probe_number[n] = 0; reply_number[n] = 0
 }
 
 inline meet()
@@ -256,32 +262,36 @@ inline accept()
     :: q_from[i] > newest[n] -> newest[n] = q_from[i]
     :: else
     fi;
-    heard[n] = true; introduced[n] = true; goes_on[n] = true; patient[n] = false;
+    heard[n] = true; introduced[n] = true; goes_on[n] = true; patient[n] = false; yields[n] = false;
     if
     :: q_type[i] == DATA -> deliver()
-    :: q_type[i] == PROBE -> reply_owed[n] = true
+    :: q_type[i] == PROBE -> reply_owed[n] = true; reply_number[n] = q_psn[i]
     :: q_type[i] == PROOF -> ack_owed[n] = true
     :: else
     fi;
     on_ack();
     if
-    :: q_type[i] == REPLY -> probe_answered[n] = true; lost[n] = waits[n]
+    :: q_type[i] == REPLY ->
+        probe_answered[n] = probe_answered[n] || q_psn[i] == probe_number[n];
+        lost[n] = waits[n]
     :: else
     fi
 }
 
-/* What went into the hash: who asks, whom it is to replace, and what numbers. */
+/* What went into the hash: who asks, whom it is to replace, what numbers, and how often we proved
+ * ourselves to it. */
 #if MUTANT == 6
 #define REPLACES 0
 #else
 #define REPLACES (known[n] != q_from[i] -> known[n] : 0)
 #endif
+#define NUMBERS (met[n] && MUTANT != 6 -> ack[n] : 0)
 #if MUTANT == 8 || MUTANT == 6
-#define NUMBERS 0
+#define PROOFS 0
 #else
-#define NUMBERS (met[n] -> ack[n] : 0)
+#define PROOFS (proofs[n])
 #endif
-#define COOKIE (q_from[i] + 8 * REPLACES + 64 * NUMBERS)
+#define COOKIE (q_from[i] + 8 * REPLACES + 64 * NUMBERS + 4096 * PROOFS)
 
 inline on_datagram()
 {
@@ -312,8 +322,10 @@ inline on_datagram()
         fi;
         accept()
     :: !(same && follows) && q_intro[i] && (!same || ASKS) ->
-        cookie = COOKIE;
-        send_reset()
+        if
+        :: same && yields[n] -> yields[n] = false
+        :: else -> cookie = COOKIE; send_reset()
+        fi
     :: else
     fi
 }
@@ -324,6 +336,8 @@ inline on_reset()
     :: met[n] && !introduced[n] && known[n] == q_from[i] ->
         cookie = q_cookie[i];
         send(PROOF, cookie);
+        proofs[n] = (proofs[n] + 1) % 8;
+        yields[n] = n == 1;
         lost[n] = waits[n]
     :: else
     fi
@@ -441,6 +455,7 @@ inline probe()
 {
     probe_acked[n] = true;
     probe_answered[n] = false;
+    probe_number[n] = (probe_number[n] + 1) % 4;
     patient[n] = true;
     send(PROBE, 0)
 }
@@ -483,7 +498,7 @@ active proctype world()
         d_step { faults--; clear(); rest() } }
     :: atomic { SOME(ACK_OWED) -> EITHER(ACK_OWED); d_step { send(ACK, 0); rest() } }
     :: atomic { SOME(REPLY_OWED) -> EITHER(REPLY_OWED);
-        d_step { reply_owed[n] = false; send(REPLY, 0); rest() } }
+        d_step { reply_owed[n] = false; send(REPLY, 0); reply_number[n] = 0; rest() } }
     :: atomic { SOME(LOST) -> EITHER(LOST); d_step { send_data(); rest() } }
     :: d_step { restarts && posts[0] < POSTS0 -> restarts--; restart(); rest() }
     :: atomic { forgets && !done && (SOME(MAY_FORGET)) -> EITHER(MAY_FORGET);

@@ -238,6 +238,42 @@ static void identity__repeated_proof_of_earlier_numbers(void **state)
     assert_int_equal(pair.b->recvs, 2);
 }
 
+/* Asks node b to prove itself, after a datagram of its that is in the buffer. */
+static void send_reset(void)
+{
+    uint8_t body[DW_RESET_BYTES] = {0};
+    memcpy(body, forger.buf + 24, sizeof(uint64_t)); /* its number */
+    forger.header.type = DW_LLP_RESET;
+    forger.header.flags = 0;
+    forger.header.credit_kib = 0;
+    forge_begin(&forger);
+    forge_raw(&forger, body, sizeof body);
+    forge_send(&forger);
+}
+
+/* Where both ends ask each other, and both prove themselves, none takes the other's numbers: it
+ * would send, and take, the same once more by those. */
+static void identity__proofs_that_cross(void **state)
+{
+    (void)state;
+    struct diwarp_ah *ah = NULL;
+    forger.header.flags |= DW_LLP_GOES_ON;
+    send_hello();
+    hear(DW_LLP_RESET);
+    const struct forger asked = forger;
+    const struct diwarp_address address = forger_address(&forger, &pair.b->address);
+    assert_int_equal(diwarp_create_ah(pair.b->qp, &address, &ah), 0);
+    assert_int_equal(post(pair.b, ah, IBV_WR_SEND, source, 5, 0, 0, NULL, 0), 0);
+    hear(DW_LLP_DATA);
+    send_reset();
+    hear(DW_LLP_PROOF);
+    const uint64_t dropped = pair.b->counters->drop_source;
+    forger = asked;
+    send_proof_of(7);
+    RUN_UNTIL(pair.b->counters->drop_source == dropped + 1, pair.b);
+    diwarp_destroy_ah(ah);
+}
+
 /* A process of another host does not take the place of one whose address was given. */
 static void identity__another_host_is_not_asked(void **state)
 {
@@ -407,6 +443,7 @@ int main(void)
         TEST(identity__proof_of_another_is_none),
         TEST(identity__repeated_proof_of_an_earlier_incarnation),
         TEST(identity__repeated_proof_of_earlier_numbers),
+        TEST(identity__proofs_that_cross),
         TEST(identity__another_host_is_not_asked),
         TEST(identity__proven_one_is_where_it_is_said_to_be),
         TEST(identity__proven_one_is_not_where_it_is_said_to_be),
