@@ -101,26 +101,26 @@ struct dw_peer {
     uint16_t refusals;        /* ABORTs of its small writes that it has not acknowledged */
     uint16_t timestamp;       /* of its datagram that came last */
     uint16_t pairs_lost;      /* in a row: of each it answered the bare probe only */
-    uint8_t proofs;           /* sent to it, modulo 256 */
     uint8_t send_error;       /* errno with which our own host refused the last datagram; 0: sent */
     uint8_t unreachables : 2; /* ICMP unreachable since it was heard, up to DW_OFTEN */
+    uint8_t unanswered : 2;   /* probes in a row, up to DW_OFTEN */
     uint8_t backoff : 4;
-    uint8_t doom : 4; /* enum diwarp_gone, in state DOOMED */
-    bool ack_soon : 1;
-    bool introduced : 1;     /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;     /* it is asked so that it may be forgotten */
-    bool told_full : 1;      /* its last credit from us is none: it is told of room */
-    bool at_once : 1;        /* what is appended now, or was last, is not to wait for others */
-    bool data_acked : 1;     /* our last new DATA acknowledged all that has come */
-    bool probe_acked : 1;    /* our last probe did */
-    bool yields : 1;         /* we proved ourselves to it: it is not asked to, once */
-    bool sent : 1;           /* at least one, since it woke */
-    bool prohibited : 1;     /* so says ICMP where it says unreachable */
-    bool warned : 1;         /* the application, that nothing was ever heard of it */
-    bool trying : 1;         /* other ways: by the current one it has not answered since */
-    uint8_t unanswered : 2;  /* probes in a row, up to DW_OFTEN */
-    uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
+    uint8_t doom : 4;        /* enum diwarp_gone, in state DOOMED */
     uint8_t ack_owed : 4;    /* in parts of ACK_OWED_MAX (receive.c); 0: none */
+    uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
+    uint8_t proofs : 5;      /* sent to it, modulo 32 */
+    bool ack_soon : 1;
+    bool introduced : 1;  /* it has been heard since it woke: it knows our address */
+    bool confirming : 1;  /* it is asked so that it may be forgotten */
+    bool told_full : 1;   /* its last credit from us is none: it is told of room */
+    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
+    bool probe_acked : 1; /* our last probe did */
+    bool yields : 1;      /* we proved ourselves to it: it is not asked to, once */
+    bool sent : 1;        /* at least one, since it woke */
+    bool prohibited : 1;  /* so says ICMP where it says unreachable */
+    bool warned : 1;      /* the application, that nothing was ever heard of it */
+    bool trying : 1;      /* other ways: by the current one it has not answered since */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)
