@@ -12,8 +12,7 @@
  * cookie is what goes into its hash. What begins anywhere begins at another multiple of 8, and
  * numbers STEP apart are not of one sequence. The timer probes, fires early EARLY times, and fires
  * when nothing else can happen. A process forgets another after 10 s of silence: when nothing is on
- * its way. CROWDED: nobody is learnt without a PROOF. Where both wait, their timers take turns: two
- * that fire together each time, and each prove themselves to the other, would swap numbers each time.
+ * its way. CROWDED: nobody is learnt without a PROOF. Where both wait, their timers take turns.
  *
  * Holds: a message is delivered once at most; once it is known that a process has started again,
  * nothing of the one before is delivered; the new one gets nothing that was for the one before; what
