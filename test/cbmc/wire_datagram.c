@@ -32,7 +32,7 @@ void header_get(void)
 
 void header_put_get(void)
 {
-    uint8_t buf[DW_LLP_HEADER_BYTES + DW_CRC_BYTES];
+    uint8_t buf[DW_LLP_HEADER_BYTES + DW_TAG_BYTES];
     struct dw_llp_header to = {
         .type = nondet_u8(),
         .flags = nondet_u8(),
@@ -48,6 +48,7 @@ void header_put_get(void)
     struct dw_llp_header from;
     given(to.type > DW_LLP_UD && to.type < DW_LLP_TYPES && !(to.flags & ~DW_LLP_FLAGS));
     given(!(to.flags & DW_LLP_GOES_ON) || to.flags & DW_LLP_INTRO);
+    given(to.flags & DW_LLP_SEALED ? !(to.flags & DW_LLP_NO_CRC) : !(to.flags & DW_LLP_SOURCE_KEY));
     given(to.dst_qpn <= DW_QPN_MAX && to.src_qpn <= DW_QPN_MAX);
     dw_llp_header_put(buf, &to);
     require(!dw_llp_header_get(&from, buf, sizeof buf), "got");
