@@ -51,30 +51,6 @@ static uint64_t world_now_ns(void *arg)
     return w.now_ns;
 }
 
-static int world_open_llp(void *arg, const struct diwarp_device_attr *attr,
-                          const struct dw_llp_addr *at, struct diwarp_counters *counters,
-                          struct dw_llp **llp, struct diwarp_diagnosis *why)
-{
-    (void)arg;
-    (void)attr, (void)at;
-    (void)why;
-    w.llp.llp = (struct dw_llp){.ops = &memory_ops,
-                                .counters = counters,
-                                .fd = -1,
-                                .port = 40000,
-                                .rcvbuf_bytes = 1u << 20,
-                                .sndbuf_bytes = 1u << 20};
-    *llp = &w.llp.llp;
-    return 0;
-}
-
-static const struct diwarp_interface interface = {.name = "lo",
-                                                  .family = AF_INET,
-                                                  .prefix_bits = 8,
-                                                  .loopback = true,
-                                                  .mtu_bytes = 65536,
-                                                  .ip = {127, 0, 0, 1}};
-
 static uint8_t *canaries(uint32_t bytes)
 {
     uint8_t *memory = malloc(bytes);
@@ -89,9 +65,10 @@ static void world_open(bool ud, bool small)
     const int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                     IBV_ACCESS_REMOTE_ATOMIC;
     struct dw_env env = {.now_ns = world_now_ns,
-                         .open_llp = world_open_llp,
+                         .open_llp = memory_open,
+                         .arg = &w.llp,
                          .seed = 1,
-                         .interfaces = &interface,
+                         .interfaces = &memory_interface,
                          .interface_count = 1};
     struct diwarp_device_attr attr;
     struct diwarp_qp_attr qp_attr;

@@ -67,4 +67,29 @@ static const struct dw_llp_ops memory_ops = {
     .close = memory_close,
 };
 
+/* As of struct dw_env, whose arg is the struct memory_llp. */
+static int memory_open(void *arg, const struct diwarp_device_attr *attr,
+                       const struct dw_llp_addr *at, struct diwarp_counters *counters,
+                       struct dw_llp **llp, struct diwarp_diagnosis *why)
+{
+    struct memory_llp *memory = arg;
+    (void)attr, (void)at;
+    (void)why;
+    memory->llp = (struct dw_llp){.ops = &memory_ops,
+                                  .counters = counters,
+                                  .fd = -1,
+                                  .port = 40000,
+                                  .rcvbuf_bytes = 1u << 20,
+                                  .sndbuf_bytes = 1u << 20};
+    *llp = &memory->llp;
+    return 0;
+}
+
+static const struct diwarp_interface memory_interface = {.name = "lo",
+                                                         .family = AF_INET,
+                                                         .prefix_bits = 8,
+                                                         .loopback = true,
+                                                         .mtu_bytes = 65536,
+                                                         .ip = {127, 0, 0, 1}};
+
 #endif

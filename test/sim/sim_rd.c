@@ -363,22 +363,11 @@ static void begin_pauses(struct sim_rd *rd)
     }
 }
 
-/* No period, which could be that of probes. */
-static void cut_another(struct sim_rd *rd)
-{
-    struct sim_world *world = &rd->world;
-    if (!rd->cut_ns || world->net.now_ns < rd->cut_until_ns)
-        return;
-    const uint64_t network = sim_random_below(&world->random_state, world->config.networks);
-    world->net.cut_networks = (uint8_t)(1u << network);
-    rd->cut_until_ns = world->net.now_ns + sim_random_below(&world->random_state, 2 * rd->cut_ns);
-}
-
 static bool on_step(struct sim_world *world)
 {
     struct sim_rd *rd = rd_of(world);
     uint64_t now_ns = world->net.now_ns;
-    cut_another(rd);
+    sim_rd_cut_another(rd);
     begin_pauses(rd);
     bool acted = act_on_due(rd);
     world->wake_ns = rd->next_due_ns;

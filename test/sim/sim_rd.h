@@ -87,6 +87,8 @@ struct sim_rd {
 
 /* sim_rd_plan.c */
 void sim_rd_plan(struct sim_rd *rd, uint64_t seed);
+/* At each step: cuts another network, where it is time. */
+void sim_rd_cut_another(struct sim_rd *rd);
 /* Runs the plan of a seed; false: `failure` says why. */
 bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes);
 /* The same authenticated, with somebody on the network who repeats and forges. */

@@ -187,3 +187,14 @@ void sim_rd_plan(struct sim_rd *rd, uint64_t seed)
     rd->config.rest_ns = plan_rest(rd);
     rd->config.path_mtu_bytes = SIM_RANDOM_OF(&rd->random_state, path_mtus);
 }
+
+/* Not by a period, which could be that of probes. */
+void sim_rd_cut_another(struct sim_rd *rd)
+{
+    struct sim_world *world = &rd->world;
+    if (!rd->cut_ns || world->net.now_ns < rd->cut_until_ns)
+        return;
+    const uint64_t network = sim_random_below(&world->random_state, world->config.networks);
+    world->net.cut_networks = (uint8_t)(1u << network);
+    rd->cut_until_ns = world->net.now_ns + sim_random_below(&world->random_state, 2 * rd->cut_ns);
+}
