@@ -73,8 +73,7 @@ static int memory_open(void *arg, const struct diwarp_device_attr *attr,
                        struct dw_llp **llp, struct diwarp_diagnosis *why)
 {
     struct memory_llp *memory = arg;
-    (void)attr, (void)at;
-    (void)why;
+    (void)attr, (void)at, (void)why;
     memory->llp = (struct dw_llp){.ops = &memory_ops,
                                   .counters = counters,
                                   .fd = -1,

@@ -36,25 +36,13 @@ static uint64_t virtual_now_ns(void *arg)
     return now_ns;
 }
 
-static int open_memory(void *arg, const struct diwarp_device_attr *attr,
-                       const struct dw_llp_addr *at, struct diwarp_counters *counters,
-                       struct dw_llp **llp, struct diwarp_diagnosis *why)
-{
-    (void)arg;
-    (void)attr, (void)at;
-    (void)why;
-    net.llp = (struct dw_llp){
-        .ops = &memory_ops, .counters = counters, .fd = -1, .port = 1, .rcvbuf_bytes = 1u << 20};
-    *llp = &net.llp;
-    return 0;
-}
-
 static void open_world(void)
 {
     static const struct diwarp_interface interface = {
         .family = AF_INET, .prefix_bits = 24, .mtu_bytes = 1500, .ip = {10, 0, 0, 1}};
     const struct dw_env env = {.now_ns = virtual_now_ns,
-                               .open_llp = open_memory,
+                               .open_llp = memory_open,
+                               .arg = &net,
                                .seed = 1,
                                .interfaces = &interface,
                                .interface_count = 1};
