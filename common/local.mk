@@ -83,6 +83,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/ranges.h \
 	common/rel/record.c \
 	common/rel/record.h \
+	common/rel/recordwin.c \
+	common/rel/recordwin.h \
 	common/rel/recvwin.h \
 	common/rel/replay.h \
 	common/rel/rtt.h \

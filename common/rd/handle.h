@@ -3,7 +3,7 @@
  * been met, what outlasts their contexts. There may be millions of handles, few of them met. */
 #pragma once
 
-#include "common/rel/record.h"
+#include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/service.h"
 

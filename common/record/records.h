@@ -10,6 +10,7 @@
 #include "common/base/map.h"
 #include "common/datagram/segments.h"
 #include "common/rel/record.h"
+#include "common/rel/recordwin.h"
 #include "common/rel/rtt.h"
 #include "common/rnic/qp.h"
 

@@ -5,6 +5,7 @@
 
 #include "common/rel/ranges.h"
 #include "common/rel/record.h"
+#include "common/rel/recordwin.h"
 #include "test/cbmc/any.h"
 
 #ifndef RANGES_MOST

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "common/rel/record.h"
+#include "common/rel/recordwin.h"
 
 #define PAYLOAD 1400u
 #define MOST    DW_RECORDWIN_MOST
