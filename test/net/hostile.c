@@ -2,14 +2,14 @@
 /*
  * A stranger on the network of a job, run by test/net/faults:
  *
- *   hostile flood IP PORT RATE SECONDS    garbage, RATE datagrams a second
- *   hostile guess IP PORT RATE SECONDS    datagrams that are right but for the token, which is
- * guessed hostile replay IFACE FILE SECONDS     whoever is on the way: what crosses the interface
- * is sent again to where it went, and kept in FILE hostile again IP PORT RATE SECONDS FILE   what
- * FILE has, an earlier job's hostile scan IP                       all ports of UDP and TCP,
- * nothing sent and what is usual
+ *   hostile flood IP PORT RATE SECONDS        garbage, RATE datagrams a second
+ *   hostile guess IP PORT RATE SECONDS        right but for the token, which is guessed
+ *   hostile replay IFACE FILE SECONDS         by one on the way: what crosses the interface is sent
+ *                                             again to where it went, and kept in FILE
+ *   hostile again IP PORT RATE SECONDS FILE   what FILE has, an earlier job's
+ *   hostile scan IP udp|tcp                   all ports, nothing sent and what is usual
  *
- * Each says at the end how much it has sent.
+ * Each says at the end, which SIGTERM brings, too, how much it has sent.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <netinet/ip.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ struct datagram {
 
 static uint64_t rng;
 static unsigned long sent;
+static volatile sig_atomic_t ended;
 
 __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *format, ...);
 
@@ -118,7 +120,8 @@ static void send_at_rate(make_datagram *make, struct sockaddr_in to, long rate, 
     const int fd = udp_socket();
     const uint64_t began_ns = now_ns();
 
-    for (uint64_t spent_ns; (spent_ns = now_ns() - began_ns) < (uint64_t)seconds * NS_PER_S;) {
+    for (uint64_t spent_ns;
+         !ended && (spent_ns = now_ns() - began_ns) < (uint64_t)seconds * NS_PER_S;) {
         const uint64_t due = spent_ns * (uint64_t)rate / NS_PER_S;
         for (unsigned i = 0; i < TURN_MOST && sent < due; i++, sent++) {
             datagram.to = to;
@@ -381,6 +384,12 @@ static void scan_tcp(const char *ip)
     printf("hostile: %u TCP ports are open\n", open);
 }
 
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    ended = 1;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -391,6 +400,7 @@ int main(int argc, char **argv)
     seen = calloc(SEEN_MAX, sizeof *seen);
     if (!seen || getrandom(&rng, sizeof rng, 0) != sizeof rng)
         die("no memory or random numbers");
+    signal(SIGTERM, on_signal);
     if (argc == 7 && !strcmp(what, "again"))
         load(argv[6]);
     if ((argc == 6 && make != make_old) || (argc == 7 && !strcmp(what, "again"))) {
