@@ -31,6 +31,8 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t no
  * and known to be. */
 void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned n, uint32_t bytes,
                        uint64_t now_ns);
+/* One that has been sent goes out again. */
+void dw_transmit_again(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* As of struct dw_record_ops. */
 int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,

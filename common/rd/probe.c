@@ -390,6 +390,9 @@ void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns)
         dw_peer_doom(peer, DIWARP_GONE_TOO_LARGE);
         return;
     }
+    if (now_ns >= dw_timers_tail_due_ns(peer))
+        dw_transmit_again(
+            peer, dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link), now_ns);
     if (dw_timers_peer_owes(peer))
         ask_silent(peer, now_ns);
     else

@@ -2,6 +2,13 @@
 /* The lists of the service that a peer is in, and when it is asked. */
 #include "common/rd/rd.h"
 
+/* So long after a loss the path is a lossy one: then what is lost is looked for after a round trip
+ * or two, and not only after rto_min_ns. Half: where one datagram in 10^4 is lost more of them wait
+ * for that; twice: a peer that computes is asked in vain for longer. */
+#define LOSSY_NS 1000000000ull
+/* What is sent again on mere suspicion is no longer than a packet of Ethernet. */
+#define TAIL_MAX_BYTES 1472
+
 void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns)
 {
     if (now_ns < rd->epoch_end_ns)
@@ -21,11 +28,21 @@ void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
     dw_list_append(&dw_rd_of(peer)->doomed, &peer->flush_link);
 }
 
+static bool is_lossy(const struct dw_peer *peer)
+{
+    return peer->lost_ns && dw_rd_of(peer)->port->ran_ns < peer->lost_ns + LOSSY_NS;
+}
+
 uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff)
 {
     const struct dw_peer *peer = dw_peer_of_records(records);
-    return dw_rtt_rto_ns(&dw_met_of(peer)->rtt, dw_rd_of(peer)->port->device->attr.rto_min_ns,
-                         backoff);
+    const uint64_t min_ns = is_lossy(peer) ? 0 : dw_rd_of(peer)->port->device->attr.rto_min_ns;
+    return dw_rtt_rto_ns(&dw_met_of(peer)->rtt, min_ns, backoff);
+}
+
+void dw_peer_on_lost(struct dw_record_peer *records, uint64_t now_ns)
+{
+    dw_peer_of_records(records)->lost_ns = now_ns;
 }
 
 void dw_peer_look_again(struct dw_peer *peer)
@@ -91,6 +108,17 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
     return last + DW_ASK_NS;
 }
 
+uint64_t dw_timers_tail_due_ns(const struct dw_peer *peer)
+{
+    const struct dw_datagram *oldest =
+        dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
+    const uint32_t srtt_ns = dw_met_of(peer)->rtt.srtt_ns;
+    if (!peer->sendwin.count || !srtt_ns || !is_lossy(peer) || oldest->tx.resends ||
+        oldest->bytes > TAIL_MAX_BYTES)
+        return DW_NEVER;
+    return oldest->tx.sent_ns + 2ull * srtt_ns;
+}
+
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)
 {
     peer->records.contact.asked_ns = now_ns;
@@ -107,5 +135,6 @@ void dw_timers_on_record(struct dw_record_peer *records, uint64_t now_ns)
 
 void dw_timers_watch(struct dw_peer *peer)
 {
-    dw_timers_wake(peer, dw_timers_probe_due_ns(peer));
+    const uint64_t probe_ns = dw_timers_probe_due_ns(peer), tail_ns = dw_timers_tail_due_ns(peer);
+    dw_timers_wake(peer, probe_ns < tail_ns ? probe_ns : tail_ns);
 }

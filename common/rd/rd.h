@@ -87,6 +87,7 @@ struct dw_peer {
     uint64_t number;          /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
+    uint64_t lost_ns;         /* a datagram of either end's was last found to be lost; 0: never */
     uint64_t appended_ns; /* a message was last appended, or the send call ended that it caused */
     struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
     struct dw_list pending;    /* works not wholly copied */
@@ -256,6 +257,8 @@ void dw_rd_begin_epoch(struct dw_rd *rd, uint64_t now_ns);
 void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why);
 /* The wait before it is asked again, after so many in vain. */
 uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff);
+/* Something sent to it, or by it, was lost. */
+void dw_peer_on_lost(struct dw_record_peer *records, uint64_t now_ns);
 /* Sees that the next run looks at its datagrams. */
 void dw_peer_look_again(struct dw_peer *peer);
 /* Its acknowledgement leaves with this run or the next, unless something else brings it. */
@@ -271,6 +274,9 @@ void dw_peer_on_told(struct dw_peer *peer, bool full);
 bool dw_timers_peer_owes(const struct dw_peer *peer);
 /* When it is probed, unless it is heard or asked before. */
 uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer);
+/* When the oldest unacknowledged datagram is sent again, once, though nothing tells that it is lost
+ * (RFC 8985 section 7); DW_NEVER: it is not. */
+uint64_t dw_timers_tail_due_ns(const struct dw_peer *peer);
 /* Makes the timer run at deadline_ns or before. */
 void dw_timers_wake(struct dw_peer *peer, uint64_t deadline_ns);
 /* We gave it something to answer: sees that it is probed. */

@@ -142,6 +142,7 @@ static const struct dw_record_ops record_ops = {
     .send_answer = send_answer,
     .rto_ns = dw_peer_rto_ns,
     .on_asked = dw_timers_on_record,
+    .on_lost = dw_peer_on_lost,
     .ask = dw_probe_ask,
 };
 

@@ -250,6 +250,14 @@ void dw_transmit(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t no
     dw_transmit_train(peer, datagram, 1, datagram->bytes + seal->trailer_bytes, now_ns);
 }
 
+void dw_transmit_again(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns)
+{
+    dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
+    lead(peer, datagram);
+    dw_rd_of(peer)->counters->tx_resent_datagrams++;
+    dw_transmit(peer, datagram, now_ns);
+}
+
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
     if (!peer->sendwin.any_lost || !peer->sendwin.credit_bytes)
@@ -257,10 +265,7 @@ void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
     dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         if (!datagram->tx.lost)
             continue;
-        dw_sendwin_on_resend(&peer->sendwin, &datagram->tx, now_ns);
-        lead(peer, datagram);
-        dw_rd_of(peer)->counters->tx_resent_datagrams++;
-        dw_transmit(peer, datagram, now_ns);
+        dw_transmit_again(peer, datagram, now_ns);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }

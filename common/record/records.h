@@ -48,6 +48,8 @@ struct dw_record_ops {
     uint64_t (*rto_ns)(const struct dw_record_peer *peer, unsigned backoff);
     /* A record was begun, or goes on: something is to come from the peer. */
     void (*on_asked)(struct dw_record_peer *peer, uint64_t now_ns);
+    /* What the peer sent is lost. */
+    void (*on_lost)(struct dw_record_peer *peer, uint64_t now_ns);
     /* Probes it, unless an answer may still be on its way. */
     void (*ask)(struct dw_record_peer *peer, uint64_t now_ns);
 };

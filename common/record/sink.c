@@ -12,23 +12,47 @@
  * twice: what waits for its grant waits longer. */
 #define FRUITLESS_MAX 8
 
-/* Asks for what is lost, as a gap behind which more came or by a time-out, if anything is. */
-static void ask_again(struct dw_record *sink, bool timed_out)
+/* What tells that something is lost. */
+enum sign {
+    GAP,       /* more of the record came behind it */
+    OVERTAKEN, /* the record that the source sends next has come */
+    TIMED_OUT,
+};
+
+/* Asks for what is lost, if anything is. */
+static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
     struct dw_record_control status;
     struct dw_range *missing = status.ranges;
+    const unsigned max = DW_RECORD_MAX_RANGES;
     const uint32_t payload = dw_record_payload_bytes(peer);
     const uint32_t window = dw_recordwin_datagrams(peer->win, payload) * payload;
-    const unsigned n =
-        timed_out ? dw_record_sink_on_timeout(&sink->in, window, missing, DW_RECORD_MAX_RANGES)
-                  : dw_record_sink_on_gap(&sink->in, window, missing, DW_RECORD_MAX_RANGES);
+    const unsigned n = sign == GAP ? dw_record_sink_on_gap(&sink->in, window, missing, max)
+                       : sign == OVERTAKEN
+                           ? dw_record_sink_on_overtaken(&sink->in, missing, max)
+                           : dw_record_sink_on_timeout(&sink->in, window, missing, max);
+    if (!n)
+        return;
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
-    for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++)
+    for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
         dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
                                   (missing[i].end - missing[i].start - 1) / payload + 1, payload);
-    if (n) /* what a full socket refuses is as good as lost: the timer asks again */
-        (void)dw_sink_send_status(sink, &status, sink->in.granted, n);
+        peer->records->ops->on_lost(peer, now_ns);
+    }
+    /* What a full socket refuses is as good as lost: the timer asks again. */
+    (void)dw_sink_send_status(sink, &status, sink->in.granted, n);
+}
+
+/* The source sends its records in turn: what is due of the one before is lost when this one comes.
+ * Of that, something has come, or the source may not know it yet. */
+static void ask_overtaken(const struct dw_record *sink, uint64_t now_ns)
+{
+    if (sink->link.prev == &sink->peer->ends || sink->in.map.bytes < sink->in.reorder_bytes)
+        return;
+    struct dw_record *before = dw_container(sink->link.prev, struct dw_record, link);
+    if (before->is_sink && before->qp && before->state == DW_RECORD_GRANTED && before->in.map.bytes)
+        ask_again(before, OVERTAKEN, now_ns);
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
@@ -68,7 +92,7 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
             peer->sinks_late = true;
             continue;
         }
-        ask_again(sink, true);
+        ask_again(sink, TIMED_OUT, now_ns);
         sink->in.heard_ns = now_ns;
         if (sink->in.backoff > FRUITLESS_MAX)
             dw_grant_set_aside(peer, true);
@@ -164,10 +188,11 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     counters->rx_record_segments++;
     counters->rx_record_bytes += new_bytes;
     counters->rx_dup_record_bytes += placing->length - new_bytes;
+    ask_overtaken(sink, now_ns);
     if (dw_record_sink_full(&sink->in))
         on_full(sink, now_ns);
     else
-        ask_again(sink, false);
+        ask_again(sink, GAP, now_ns);
 }
 
 /* Checks record, STag, bounds and grant. Returns the counter of what is wrong, or NULL. */

@@ -49,6 +49,13 @@ unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
     return limit > sink->requested ? ask(sink, sink->requested, limit, holes, max) : 0;
 }
 
+unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_range *holes,
+                                     unsigned max)
+{
+    return sink->requested < sink->granted ? ask(sink, sink->requested, sink->granted, holes, max)
+                                           : 0;
+}
+
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
                                    struct dw_range *holes, unsigned max)
 {

@@ -41,6 +41,10 @@ static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sin
  * Asked for at the rate of arrival, they do not fill again the queue that they were lost of. */
 unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                struct dw_range *holes, unsigned max);
+/* Something that the source sends after all that is granted has come: holes below the grant, but
+ * for those that have been asked for. */
+unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_range *holes,
+                                     unsigned max);
 /* The time-out: holes below the grant, at most `max` and again_bytes. Others that something came
  * behind follow as these come (dw_record_sink_on_gap()). */
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,

@@ -212,6 +212,23 @@ static void read__one_datagram_lost__comes_soon(void **state)
     }
 }
 
+/* The last of a record has no gap behind it; but the source sends the next one after it. */
+static void reads__end_of_the_first_lost__next_one_tells(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000, DATAGRAMS = 71 };
+    struct fixture *f = fixture_new();
+    f->config.impairment.bytes_per_ns = 1.25;
+    fixture_open(f);
+    acquaint(f);
+    f->hit_bytes = DATAGRAMS;
+    f->world.net.filter = lose_one_of_record;
+    assert_in_range(read_all_ns(f, 2, BYTES), 1, f->world.nodes[0].device->attr.rto_min_ns / 2);
+    assert_true(f->hits > f->hit_bytes);
+    assert_true(sim_counters(&f->world, 1)->tx_resent_record_bytes < 2 * 1500);
+    fixture_close(f);
+}
+
 /* The first so many datagrams of records. */
 static enum sim_verdict lose_first_of_records(void *world, const struct sim_endpoint *from,
                                               const uint8_t *buf, uint32_t bytes)
@@ -338,6 +355,31 @@ static void send__lost_after_the_peer_computed__comes_soon(void **state)
     }
 }
 
+/* Where one was lost a moment ago the next does not wait for the least time-out. */
+static void sends__lost_again_and_again__come_soon(void **state)
+{
+    (void)state;
+    uint8_t data[8] = {0};
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    acquaint(f);
+    f->world.net.filter = lose_send;
+    for (unsigned times = 0; times < 5; times++) {
+        f->hits = f->wc_count = 0;
+        uint64_t begin_ns = f->world.net.now_ns;
+        assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
+                         0);
+        while (!fixture_count(f, 1, IBV_WC_RECV))
+            assert_true(sim_world_step(&f->world));
+        if (times)
+            assert_in_range(f->world.net.now_ns - begin_ns, 1,
+                            f->world.nodes[0].device->attr.rto_min_ns / 4);
+        sim_world_run_for(&f->world, 10 * MS);
+    }
+    fixture_run(f, SECOND);
+    fixture_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,9 +389,11 @@ int main(void)
         cmocka_unit_test(reads__slow_link__nothing_twice),
         cmocka_unit_test(reads__by_many__slow_link__little_twice),
         cmocka_unit_test(read__one_datagram_lost__comes_soon),
+        cmocka_unit_test(reads__end_of_the_first_lost__next_one_tells),
         cmocka_unit_test(ping_pong__a_write_amid__acknowledged_at_once),
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
+        cmocka_unit_test(sends__lost_again_and_again__come_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

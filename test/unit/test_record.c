@@ -123,6 +123,26 @@ static void record_sink_on_gap__what_did_not_fit_comes_next(void **state)
     dw_ranges_fini(&sink.map);
 }
 
+static void record_sink_on_overtaken__asks_once(void **state)
+{
+    (void)state;
+    enum { SEGMENTS = 8 };
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+    const struct dw_range lost[2] = {{2 * SEGMENT, 3 * SEGMENT}, {7 * SEGMENT, 8 * SEGMENT}};
+
+    init_sink(&sink, SEGMENTS * SEGMENT, 0);
+    sink.granted = sink.total;
+    for (uint32_t i = 0; i < SEGMENTS - 1; i++)
+        if (i != 2)
+            came(&sink, i);
+    assert_holes(holes, dw_record_sink_on_overtaken(&sink, holes, HOLES), lost, 2);
+    assert_int_equal(dw_record_sink_on_overtaken(&sink, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_gap(&sink, UINT32_MAX, holes, HOLES), 0);
+    assert_int_equal(sink.backoff, 0);
+    dw_ranges_fini(&sink.map);
+}
+
 static void record_sink_on_timeout__last_segment_lost(void **state)
 {
     (void)state;
@@ -341,6 +361,7 @@ int main(void)
         cmocka_unit_test(record_sink__nothing_is_full_at_once),
         cmocka_unit_test(record_sink_on_gap__after_reordering_only),
         cmocka_unit_test(record_sink_on_gap__what_did_not_fit_comes_next),
+        cmocka_unit_test(record_sink_on_overtaken__asks_once),
         cmocka_unit_test(record_sink_on_timeout__last_segment_lost),
         cmocka_unit_test(record_sink_on_timeout__only_below_the_grant),
         cmocka_unit_test(record_sink_on_gap__asks_once_next_to_4_gib),
