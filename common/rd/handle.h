@@ -41,6 +41,7 @@ struct dw_met {
     struct dw_peer *peer; /* NULL but in AWAKE and DOOMED */
     uint32_t send_msn;
     struct dw_rtt rtt;
+    uint8_t lost_at;  /* something was last lost between us (rd.c); 0: never, or long ago */
     bool goes_on : 1; /* it may remember us: our intros say so */
     /* The rest while it rests. */
     bool spoken : 1;               /* anything of either end had a PSN */

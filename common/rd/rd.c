@@ -28,9 +28,20 @@ void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
     dw_list_append(&dw_rd_of(peer)->doomed, &peer->flush_link);
 }
 
+/* In units of 134 ms, modulo 2^8; not 0. */
+static uint8_t loss_clock(uint64_t now_ns)
+{
+    return (uint8_t)(now_ns >> 27 | 1);
+}
+
+/* Forgets what was long ago, before its time comes round again. */
 static bool is_lossy(const struct dw_peer *peer)
 {
-    return peer->lost_ns && dw_rd_of(peer)->port->ran_ns < peer->lost_ns + LOSSY_NS;
+    struct dw_met *met = dw_met_of(peer);
+    if (met->lost_at &&
+        (uint8_t)(loss_clock(dw_rd_of(peer)->port->ran_ns) - met->lost_at) > LOSSY_NS >> 27)
+        met->lost_at = 0;
+    return met->lost_at;
 }
 
 uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff)
@@ -42,7 +53,7 @@ uint64_t dw_peer_rto_ns(const struct dw_record_peer *records, unsigned backoff)
 
 void dw_peer_on_lost(struct dw_record_peer *records, uint64_t now_ns)
 {
-    dw_peer_of_records(records)->lost_ns = now_ns;
+    dw_met_of(dw_peer_of_records(records))->lost_at = loss_clock(now_ns);
 }
 
 void dw_peer_look_again(struct dw_peer *peer)
@@ -110,13 +121,13 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 
 uint64_t dw_timers_tail_due_ns(const struct dw_peer *peer)
 {
+    if (!peer->sendwin.count || !is_lossy(peer))
+        return DW_NEVER;
     const struct dw_datagram *oldest =
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
     const uint32_t srtt_ns = dw_met_of(peer)->rtt.srtt_ns;
-    if (!peer->sendwin.count || !srtt_ns || !is_lossy(peer) || oldest->tx.resends ||
-        oldest->bytes > TAIL_MAX_BYTES)
-        return DW_NEVER;
-    return oldest->tx.sent_ns + 2ull * srtt_ns;
+    const bool suits = srtt_ns && !oldest->tx.resends && oldest->bytes <= TAIL_MAX_BYTES;
+    return suits ? oldest->tx.sent_ns + 2ull * srtt_ns : DW_NEVER;
 }
 
 void dw_timers_on_asked(struct dw_peer *peer, uint64_t now_ns)

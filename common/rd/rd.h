@@ -87,7 +87,6 @@ struct dw_peer {
     uint64_t number;          /* of our last datagram to it */
     struct dw_sendwin sendwin;
     struct dw_datagram *open; /* being filled */
-    uint64_t lost_ns;         /* a datagram of either end's was last found to be lost; 0: never */
     uint64_t appended_ns; /* a message was last appended, or the send call ended that it caused */
     struct dw_list flush_link; /* in rd.flush; in state DOOMED in rd.doomed */
     struct dw_list pending;    /* works not wholly copied */
