@@ -68,7 +68,9 @@ static const struct param {
      AT(device.datagram_max_bytes), 4, .min = 512, .max = 65507, .zero = true},
     {"ack_delay_us", "Longest wait, in microseconds, before an acknowledgement travels alone",
      AT(ack_delay_us), 5, .max = 1000000},
-    {"rto_min_us", "Shortest retransmission time-out, in microseconds; the rest is measured",
+    {"rto_min_us",
+     "Shortest retransmission time-out where nothing was lost lately, in microseconds; the rest is "
+     "measured",
      AT(rto_min_us), 5, .min = 10, .max = 10000000},
     {"queue_delay_us",
      "Microseconds that datagrams may wait in queues to a peer before fewer are sent; 0: only "
