@@ -28,7 +28,7 @@ void dw_peer_doom(struct dw_peer *peer, enum diwarp_gone why)
     dw_list_append(&dw_rd_of(peer)->doomed, &peer->flush_link);
 }
 
-/* In units of 134 ms, modulo 2^8; not 0. */
+/* Two units are 268 ms; modulo 2^8, and odd: 0 is never. */
 static uint8_t loss_clock(uint64_t now_ns)
 {
     return (uint8_t)(now_ns >> 27 | 1);
@@ -121,7 +121,7 @@ uint64_t dw_timers_probe_due_ns(const struct dw_peer *peer)
 
 uint64_t dw_timers_tail_due_ns(const struct dw_peer *peer)
 {
-    if (!peer->sendwin.count || !is_lossy(peer))
+    if (!peer->sendwin.count || !peer->sendwin.credit_bytes || !is_lossy(peer))
         return DW_NEVER;
     const struct dw_datagram *oldest =
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);

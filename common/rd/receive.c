@@ -172,7 +172,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         lost += header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
     }
     take_credit(peer, header, had_room);
-    if (lost && had_room)
+    if (lost && had_room) /* else it was refused */
         dw_peer_on_lost(&peer->records, now_ns);
     if (lost || !had_room)
         dw_transmit_lost(peer, now_ns);

@@ -64,11 +64,14 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     struct dw_record_peer *peer = sink->peer;
     const struct dw_record_ops *ops = peer->records->ops;
     const struct dw_contact *contact = &peer->contact;
+    const uint64_t rto_min_ns = peer->records->port->device->attr.rto_min_ns;
     if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_deadline_ns(sink)) {
         const bool in_vain = contact->probe_sent_ns > sink->in.heard_ns &&
                              !contact->probe_answered &&
                              now_ns >= contact->probe_sent_ns + ops->rto_ns(peer, 0);
-        const bool silent = contact->probe_sent_ns >= contact->heard_ns;
+        /* The least time-out holds here on lossy paths, too: a peer that computes is not gone. */
+        const bool silent = contact->probe_sent_ns >= contact->heard_ns &&
+                            now_ns >= sink->in.heard_ns + 2 * rto_min_ns;
         if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
             dw_grant_set_aside(peer, true);
         sink->late_ns = now_ns;

@@ -9,7 +9,7 @@
  *   hostile again IP PORT RATE SECONDS FILE   what FILE has, an earlier job's
  *   hostile scan IP udp|tcp                   all ports, nothing sent and what is usual
  *
- * Each says at the end, which SIGTERM brings, too, how much it has sent.
+ * Each says at the end how much it has sent; what has a rate also ends at SIGTERM.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -113,6 +113,12 @@ static void put_random(uint8_t *buf, size_t bytes)
 
 typedef void make_datagram(struct datagram *datagram);
 
+static void on_signal(int signal_number)
+{
+    (void)signal_number;
+    ended = 1;
+}
+
 /* What a closed port or a full buffer refuses counts as sent. */
 static void send_at_rate(make_datagram *make, struct sockaddr_in to, long rate, long seconds)
 {
@@ -120,6 +126,7 @@ static void send_at_rate(make_datagram *make, struct sockaddr_in to, long rate, 
     const int fd = udp_socket();
     const uint64_t began_ns = now_ns();
 
+    signal(SIGTERM, on_signal);
     for (uint64_t spent_ns;
          !ended && (spent_ns = now_ns() - began_ns) < (uint64_t)seconds * NS_PER_S;) {
         const uint64_t due = spent_ns * (uint64_t)rate / NS_PER_S;
@@ -384,12 +391,6 @@ static void scan_tcp(const char *ip)
     printf("hostile: %u TCP ports are open\n", open);
 }
 
-static void on_signal(int signal_number)
-{
-    (void)signal_number;
-    ended = 1;
-}
-
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -400,7 +401,6 @@ int main(int argc, char **argv)
     seen = calloc(SEEN_MAX, sizeof *seen);
     if (!seen || getrandom(&rng, sizeof rng, 0) != sizeof rng)
         die("no memory or random numbers");
-    signal(SIGTERM, on_signal);
     if (argc == 7 && !strcmp(what, "again"))
         load(argv[6]);
     if ((argc == 6 && make != make_old) || (argc == 7 && !strcmp(what, "again"))) {

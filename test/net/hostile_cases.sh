@@ -112,6 +112,7 @@ stream_beside_flood()
     kill $flood
     wait $flood
     sent=$(sed -n 's/^hostile: \([0-9]*\) sent$/\1/p' "$work/hostile")
+    [ "$sent" ] || die "no garbage: $(cat "$work/hostile")"
     garbage=$((sent * 1000 / $(since_ms "$began_ms")))
 }
 

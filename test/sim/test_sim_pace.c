@@ -380,6 +380,33 @@ static void sends__lost_again_and_again__come_soon(void **state)
     fixture_close(f);
 }
 
+/* ... and yet a peer that computes for as long as on any other path is not taken for gone. */
+static void read__peer_computes_after_a_loss__not_set_aside(void **state)
+{
+    (void)state;
+    enum { BYTES = 100000 };
+    uint8_t data[8] = {0}, *local = fixture_payload(1, BYTES), *remote = fixture_payload(2, BYTES);
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    acquaint(f);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
+    const uint64_t rto_min_ns = f->world.nodes[0].device->attr.rto_min_ns;
+    f->world.net.filter = lose_send;
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
+    sim_world_run_for(&f->world, 10 * MS);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + rto_min_ns;
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_READ, 0, local, BYTES, mr), 0);
+    sim_world_run_for(&f->world, rto_min_ns);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RDMA_READ), 0);
+    assert_false(f->world.nodes[0].set_aside);
+    fixture_run(f, SECOND);
+    fixture_assert_status(f, 0, 2, IBV_WC_RDMA_READ, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +421,7 @@ int main(void)
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
         cmocka_unit_test(sends__lost_again_and_again__come_soon),
+        cmocka_unit_test(read__peer_computes_after_a_loss__not_set_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
