@@ -64,8 +64,9 @@ static inline void samples_print_rates(const double *v, int n, double amount)
 static inline void samples_print_tail(double *v, int n)
 {
     samples_sort(v, n);
-    printf("p50_us=%.3f p99_us=%.3f p999_us=%.3f trips=%d\n", samples_quantile(v, n, 0.5),
-           samples_quantile(v, n, 0.99), samples_quantile(v, n, 0.999), n);
+    printf("p50_us=%.3f p99_us=%.3f p999_us=%.3f max_us=%.3f trips=%d\n",
+           samples_quantile(v, n, 0.5), samples_quantile(v, n, 0.99), samples_quantile(v, n, 0.999),
+           v[n - 1], n);
 }
 
 /* What is too short to be timed alone is repeated within a sample, until a sample takes this long.

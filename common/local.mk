@@ -90,6 +90,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rel/rtt.h \
 	common/rel/sendwin.c \
 	common/rel/sendwin.h \
+	common/rel/stripes.c \
+	common/rel/stripes.h \
 	common/rnic/cq.c \
 	common/rnic/cq.h \
 	common/rnic/device.c \

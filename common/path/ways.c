@@ -11,25 +11,34 @@ static void put_paths(struct dw_paths *paths, struct dw_path *const *list, unsig
         dw_path_put(paths, list[i]);
 }
 
-struct dw_ways *dw_ways_get(struct dw_paths *paths, struct dw_path *const *list, unsigned count)
+static bool is_of(const struct dw_ways *ways, const struct dw_ways_list *list)
 {
-    const size_t bytes = count * sizeof *list;
-    struct dw_ways *ways = list[0]->ways;
-    while (ways && (ways->count != count || memcmp(ways->paths, list, bytes)))
+    return ways->count == list->count && ways->apart == list->apart &&
+           !memcmp(ways->paths, list->paths, list->count * sizeof *list->paths) &&
+           !memcmp(ways->there, list->there, list->count);
+}
+
+struct dw_ways *dw_ways_get(struct dw_paths *paths, const struct dw_ways_list *list)
+{
+    const size_t bytes = list->count * sizeof *list->paths;
+    struct dw_ways *ways = list->paths[0]->ways;
+    while (ways && !is_of(ways, list))
         ways = ways->next;
     if (ways) {
         ways->users++;
-        put_paths(paths, list, count);
+        put_paths(paths, list->paths, list->count);
         return ways;
     }
     ways = malloc(sizeof *ways + bytes);
     if (!ways) {
-        put_paths(paths, list, count);
+        put_paths(paths, list->paths, list->count);
         return NULL;
     }
-    *ways = (struct dw_ways){.next = list[0]->ways, .users = 1, .count = (uint8_t)count};
-    memcpy(ways->paths, list, bytes);
-    list[0]->ways = ways;
+    *ways = (struct dw_ways){
+        .next = list->paths[0]->ways, .users = 1, .count = list->count, .apart = list->apart};
+    memcpy(ways->paths, list->paths, bytes);
+    memcpy(ways->there, list->there, list->count);
+    list->paths[0]->ways = ways;
     paths->ways_bytes += sizeof *ways + bytes;
     return ways;
 }
@@ -64,4 +73,48 @@ unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host
     while (i < ways->count && !dw_llp_same_host(&ways->paths[i]->host, host))
         i++;
     return i;
+}
+
+unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface)
+{
+    unsigned i = 0;
+    while (i < ways->count &&
+           (!(ways->apart >> i & 1) || ways->paths[i]->local_interface != local_interface))
+        i++;
+    return i;
+}
+
+unsigned dw_ways_to(const struct dw_ways *ways, unsigned there)
+{
+    unsigned i = 0;
+    while (i < ways->count && (!(ways->apart >> i & 1) || ways->there[i] != there))
+        i++;
+    return i;
+}
+
+unsigned dw_ways_together(const struct dw_ways *ways)
+{
+    const uint32_t bytes = dw_ways_path(ways)->datagram_max_bytes;
+    const unsigned current = 1u << ways->current;
+    unsigned others = ways->working & ~current;
+    for (unsigned i = 0; others >> i; i++)
+        if (ways->paths[i]->datagram_max_bytes < bytes)
+            others &= ~(1u << i);
+    return others ? others | (ways->apart & current) : 0;
+}
+
+unsigned dw_ways_to_look_at(struct dw_ways *ways, uint64_t interval_ns, uint64_t now_ns)
+{
+    const unsigned unknown = ways->apart & ~ways->working & ~(1u << ways->current);
+    if (!unknown || now_ns < ways->look_ns)
+        return 0;
+    ways->look_ns = now_ns + (interval_ns << (ways->left < 6 ? ways->left : 6));
+    return unknown;
+}
+
+void dw_ways_leave(struct dw_ways *ways, unsigned way)
+{
+    ways->working &= (uint8_t) ~(1u << way);
+    if (ways->left < UINT8_MAX)
+        ways->left++;
 }

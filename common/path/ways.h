@@ -2,7 +2,8 @@
 /*
  * The ways to the processes that have told the same interfaces: pairs of one of ours and one of
  * theirs, best first. All of them are reached by the current one, until that fails and another is
- * found to work: who speaks with them finds that out, nothing here sends.
+ * found to work; large records also by those beside it that work. Who speaks with them finds that
+ * out, nothing here sends.
  */
 #pragma once
 
@@ -15,8 +16,22 @@ struct dw_ways {
     struct dw_ways *next; /* with the same first path */
     uint32_t users;       /* handles */
     uint8_t count, current;
-    bool answered; /* a process there has answered what took the current one */
+    bool answered;   /* a process there has answered what took the current one */
+    uint8_t apart;   /* bit i: way i shares no interface with those before that are, too */
+    uint8_t working; /* of these, those on which long datagrams have come back */
+    uint8_t left;    /* how often one of them was found not to work any more */
+    uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */
+    uint64_t look_ns;           /* no sooner those that do not work are looked at */
     struct dw_path *paths[];
+};
+_Static_assert(DW_WAYS_MAX <= 8, "a bit for each");
+
+/* What ways are made of. */
+struct dw_ways_list {
+    struct dw_path *paths[DW_WAYS_MAX];
+    uint8_t there[DW_WAYS_MAX];
+    uint8_t count;
+    uint8_t apart;
 };
 
 static inline struct dw_path *dw_ways_path(const struct dw_ways *ways)
@@ -26,10 +41,22 @@ static inline struct dw_path *dw_ways_path(const struct dw_ways *ways)
 
 /* One more user of those that lead by exactly these paths, of whose users the ways take over one
  * each; made if there are none. NULL: no memory; the paths are put. */
-struct dw_ways *dw_ways_get(struct dw_paths *paths, struct dw_path *const *list, unsigned count);
+struct dw_ways *dw_ways_get(struct dw_paths *paths, const struct dw_ways_list *list);
 void dw_ways_put(struct dw_paths *paths, struct dw_ways *ways);
 /* Frees those that there are, before dw_paths_fini(). */
 void dw_ways_fini(struct dw_paths *paths);
 
 /* Index of the way to that host; or the count: none leads there. */
 unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host);
+/* Index of the one, of those apart, from that interface of ours, or to that of theirs; or the
+ * count: there is none. */
+unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface);
+unsigned dw_ways_to(const struct dw_ways *ways, unsigned there);
+/* Bit i: way i may be used together with the others, for it takes the datagrams of the current one,
+ * which is one of them. 0: there are no others. */
+unsigned dw_ways_together(const struct dw_ways *ways);
+/* Those apart that are not known to work; 0: none, or it is not time to look at them. Then the next
+ * time is after interval_ns, and twice as long for each time that one was left, up to 64 times. */
+unsigned dw_ways_to_look_at(struct dw_ways *ways, uint64_t interval_ns, uint64_t now_ns);
+/* What was sent by it did not come. */
+void dw_ways_leave(struct dw_ways *ways, unsigned way);

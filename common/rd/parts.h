@@ -21,7 +21,8 @@ bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* As of struct dw_record_ops. Each datagram carries all acknowledgements owed. */
-uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf);
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
+                            uint8_t *buf);
 /* A datagram of final length gets its PSN, and all that leads its segments; it is the send window's
  * from then on. */
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
@@ -35,29 +36,31 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
 void dw_transmit_again(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
 /* As of struct dw_record_ops. */
-int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                       uint32_t segment);
+int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct iovec *iov,
+                       unsigned n, uint32_t segment);
 
 /* ---- without a PSN ---- */
 /* ACK, PROBE, PROBE_REPLY, or PROOF, whose body is the cookie. As dw_datagrams_send(). */
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
                     uint32_t bytes);
-/* One that is not the current, and what the datagrams that take it say: the source's index of it,
- * from 1 on. */
+/* One that need not be the current, and what the datagrams that take it say: of a probe and its
+ * reply, the index of it at who asks, from 1 on; of a record's, 1 + the interface of the sink's
+ * (DW_RECORD_WAYS); 0: the current one. */
 struct dw_way {
     const struct dw_path *path;
     uint8_t id;
 };
 
-/* A bare PROBE by that way, or its reply. */
+/* A PROBE by that way, bare or, unless 0, padded to `bytes`, which is lost rather than cut; or the
+ * reply to it. */
 void dw_control_by_way(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn,
-                       const struct dw_way *way);
+                       const struct dw_way *way, uint32_t bytes);
 /* False: the socket is full, the next run goes on. */
 bool dw_control_ack(struct dw_peer *peer);
 /* A PROBE of that length; whole: it is lost rather than cut where it is too long. */
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole);
 /* An unsequenced RECORD datagram with one untagged segment; as dw_datagrams_send(). */
-int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
+int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
                       const struct dw_record_control *control);
 
 /* ==== send.c ==== */
@@ -104,6 +107,10 @@ void dw_probe(struct dw_peer *peer, uint64_t now_ns);
 /* Probes it, unless an answer may still be on its way: whether it computes, or something was lost.
  * That costs less than asking for things again would, once it reads all that waits for it. */
 void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns);
+/* As of struct dw_record_ops. */
+void dw_probe_ask_by(struct dw_record_peer *records, uint8_t id, uint64_t now_ns);
+void dw_probe_on_way_left(struct dw_record_peer *records, uint8_t id, uint8_t other);
+void dw_probe_look_for_ways(struct dw_record_peer *records, uint64_t now_ns);
 /* Answers a probe, by the way that it took. */
 void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival);
 /* Returns when the probe was sent whose reply has that PSN; 0: it cannot be one of ours, or tells
@@ -136,6 +143,7 @@ struct dw_incoming {
     struct dw_peer *peer;
     struct dw_ends ends;
     struct dw_segment segment;
+    uint8_t path;   /* of its datagram's header */
     bool sequenced; /* its datagram has a PSN */
     bool in_order;  /* ... and all before that have come */
     uint64_t now_ns;

@@ -150,6 +150,7 @@ static void release(struct dw_peer *peer)
     dw_list_remove(&peer->ack_link);
     dw_heap_unreserve(&rd->port->timers);
     rd->counters->peers_active = --rd->awake_count;
+    dw_record_ways_free(&peer->records);
     free(peer);
 }
 

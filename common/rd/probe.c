@@ -24,6 +24,9 @@
 #define BARE    0x80000000u
 /* Loss alone does not take the larger one of so many pairs in a row: the peer ends with that. */
 #define PAIRS_LOST_MIN 16
+/* So often ways that do not work are looked at, while large records come. Half: more is sent in
+ * vain; twice: one that is back is used that much later. */
+#define LOOK_NS 1000000000ull
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
 
@@ -103,6 +106,13 @@ static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool 
     dw_rd_of(peer)->counters->tx_probes++;
 }
 
+static void probe_by(struct dw_peer *peer, unsigned index, uint32_t psn, uint32_t bytes)
+{
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    const struct dw_way way = {.path = ways->paths[index], .id = (uint8_t)(index + 1)};
+    dw_control_by_way(peer, DW_LLP_PROBE, psn, &way, bytes);
+}
+
 /* It does not answer: a bare probe goes by each other way, too; where the current one has worked,
  * not before what loss alone does seldom. The intro tells where the reply is to go. */
 static void try_others(struct dw_peer *peer, uint64_t now_ns)
@@ -111,11 +121,9 @@ static void try_others(struct dw_peer *peer, uint64_t now_ns)
     if (ways->count == 1 || peer->unanswered < (ways->answered ? DW_OFTEN : 1))
         return;
     peer->trying = true;
-    for (unsigned i = 0; i < ways->count; i++) {
-        const struct dw_way way = {.path = ways->paths[i], .id = (uint8_t)(i + 1)};
+    for (unsigned i = 0; i < ways->count; i++)
         if (i != ways->current)
-            dw_control_by_way(peer, DW_LLP_PROBE, clock_of(now_ns), &way);
-    }
+            probe_by(peer, i, clock_of(now_ns), 0);
 }
 
 void dw_probe(struct dw_peer *peer, uint64_t now_ns)
@@ -147,6 +155,32 @@ void dw_probe_ask(struct dw_record_peer *records, uint64_t now_ns)
         dw_probe(peer, now_ns);
 }
 
+/* ---- ways beside the current one ---- */
+
+/* As long as what is to take it; the reply tells that it works. */
+static void probe_beside(struct dw_peer *peer, unsigned index, uint64_t now_ns)
+{
+    probe_by(peer, index, clock_of(now_ns) | PADDED,
+             dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah));
+    dw_rd_of(peer)->counters->tx_probes++;
+}
+
+void dw_probe_ask_by(struct dw_record_peer *records, uint8_t id, uint64_t now_ns)
+{
+    const struct dw_ways *ways = records->ah->ways;
+    const unsigned index = dw_ways_from(ways, id - 1u);
+    if (index < ways->count)
+        probe_beside(dw_peer_of_records(records), index, now_ns);
+}
+
+void dw_probe_look_for_ways(struct dw_record_peer *records, uint64_t now_ns)
+{
+    const unsigned unknown = dw_ways_to_look_at(records->ah->ways, LOOK_NS, now_ns);
+    for (unsigned i = 0; unknown >> i; i++)
+        if (unknown >> i & 1)
+            probe_beside(dw_peer_of_records(records), i, now_ns);
+}
+
 /* ---- the path's MTU ---- */
 
 uint8_t dw_probe_cwnd_floor(const struct dw_handle *handle)
@@ -176,6 +210,7 @@ static void change_way(struct dw_peer *peer, unsigned to, bool announce)
 {
     struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     struct dw_path *before = dw_ways_path(ways);
+    ways->working &= (uint8_t) ~(1u << ways->current);
     ways->current = (uint8_t)to;
     ways->answered = false;
     dw_foreach (other, struct dw_peer, path_link, &before->awake) {
@@ -197,6 +232,17 @@ static void change_way(struct dw_peer *peer, unsigned to, bool announce)
     dw_probe_on_path(dw_rd_of(peer), dw_ways_path(ways));
 }
 
+void dw_probe_on_way_left(struct dw_record_peer *records, uint8_t id, uint8_t other)
+{
+    struct dw_ways *ways = records->ah->ways;
+    const unsigned left = dw_ways_from(ways, id - 1u);
+    const unsigned to = other ? dw_ways_from(ways, other - 1u) : ways->count;
+    if (left < ways->count)
+        dw_ways_leave(ways, left);
+    if (left == ways->current && to < ways->count)
+        change_way(dw_peer_of_records(records), to, true);
+}
+
 static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)
 {
     struct dw_llp_addr host = {.family = intro->family};
@@ -211,7 +257,7 @@ void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
     const unsigned index = arrival->intro ? way_to(peer, arrival->intro) : ways->count;
     const struct dw_way way = {
         .path = index < ways->count ? ways->paths[index] : dw_ways_path(ways), .id = header->path};
-    dw_control_by_way(peer, DW_LLP_PROBE_REPLY, header->psn, &way);
+    dw_control_by_way(peer, DW_LLP_PROBE_REPLY, header->psn, &way, 0);
 }
 
 void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro)
@@ -223,11 +269,19 @@ void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro)
 }
 
 /* True: the way is the current one now. */
-static bool on_reply_by(struct dw_peer *peer, uint8_t id)
+static bool on_reply_by(struct dw_peer *peer, uint8_t id, uint32_t psn, uint64_t now_ns)
 {
-    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     const unsigned index = id - 1u;
-    if (!peer->trying || index >= ways->count || index == ways->current)
+    const uint64_t age_ns = (uint64_t)((clock_of(now_ns) - psn) & CLOCK_MASK) << PROBE_CLOCK_SHIFT;
+    if (index >= ways->count)
+        return false;
+    if (psn & PADDED && ways->apart >> index & 1 && age_ns < LOOK_NS) {
+        ways->working |= (uint8_t)(1u << index);
+        dw_sinks_on_way_reply(&peer->records, (uint8_t)(1 + ways->paths[index]->local_interface),
+                              now_ns - age_ns, now_ns);
+    }
+    if (!peer->trying || index == ways->current)
         return false;
     change_way(peer, index, true);
     return true;
@@ -273,7 +327,7 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, const struct dw_llp_header *hea
     const uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
     const uint64_t sent_ns = now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT);
     struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
-    if (header->path && !on_reply_by(peer, header->path))
+    if (header->path && !on_reply_by(peer, header->path, psn, now_ns))
         return 0;
     on_answer(peer);
     if (psn & OF_PATH) {

@@ -18,9 +18,12 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }
-    peer->timestamp = header->timestamp;
-    /* It has our token, so it has our address too: both come together. */
-    dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
+    if (!header->path) {
+        peer->timestamp = header->timestamp;
+        /* It has our token, so it has our address too: both come together. */
+        peer->introduced = true;
+    }
+    dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = true;
     peer->records.contact.heard_ns = now_ns;
     peer->unreachables = 0;
     peer->yields = false;
@@ -203,6 +206,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     struct dw_incoming in = {
         .peer = peer,
         .ends = {.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}},
+        .path = header->path,
         .now_ns = now_ns,
     };
     heard_from(peer, header, now_ns);

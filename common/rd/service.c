@@ -124,7 +124,9 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
     }
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes +=
-        rd->records.ends.count * sizeof(struct dw_record) + dw_map_bytes(&rd->records.ends);
+        rd->records.ends.count * sizeof(struct dw_record) + dw_map_bytes(&rd->records.ends) +
+        rd->records.ways.count * DW_RECORD_WAYS * sizeof(struct dw_record_way) +
+        dw_map_bytes(&rd->records.ways);
 }
 
 /* ---- a port's part, and queue pairs ---- */
@@ -144,6 +146,9 @@ static const struct dw_record_ops record_ops = {
     .on_asked = dw_timers_on_record,
     .on_lost = dw_peer_on_lost,
     .ask = dw_probe_ask,
+    .ask_by = dw_probe_ask_by,
+    .on_way_left = dw_probe_on_way_left,
+    .look_for_ways = dw_probe_look_for_ways,
 };
 
 static int open_state(struct dw_port *port, void **state)
@@ -170,7 +175,7 @@ static void close_state(void *state)
     dw_peers_fini(rd);
     dw_handles_fini(&rd->handles);
     dw_deliver_fini(rd);
-    dw_map_fini(&rd->records.ends);
+    dw_records_fini(&rd->records);
     free(rd);
 }
 

@@ -165,12 +165,26 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
         put_intro(port, lead.way ? lead.way->path : dw_ah_path(ah), buf + DW_LLP_HEADER_BYTES);
 }
 
-uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t *buf)
+/* That of a record to the peer, or from it; the current one where it is not known. */
+static struct dw_way way_of(const struct diwarp_ah *ah, uint8_t id, bool from_peer)
+{
+    const struct dw_ways *ways = ah->ways;
+    const unsigned i = !id         ? ways->count
+                       : from_peer ? dw_ways_from(ways, id - 1u)
+                                   : dw_ways_to(ways, id - 1u);
+    return i < ways->count ? (struct dw_way){.path = ways->paths[i], .id = id}
+                           : (struct dw_way){.path = dw_ways_path(ways)};
+}
+
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
+                            uint8_t *buf)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
+    const struct dw_way way = way_of(records->ah, id, false);
     if (buf)
-        put_lead(peer, qpns, buf,
-                 (struct lead){.type = DW_LLP_RECORD, .intro = !dw_peer_knows_us(peer)});
+        put_lead(
+            peer, qpns, buf,
+            (struct lead){.type = DW_LLP_RECORD, .intro = !dw_peer_knows_us(peer), .way = &way});
     return dw_lead_bytes(peer);
 }
 
@@ -196,11 +210,11 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     return rc;
 }
 
-int dw_transmit_record(struct dw_record_peer *records, const struct iovec *iov, unsigned n,
-                       uint32_t segment)
+int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct iovec *iov,
+                       unsigned n, uint32_t segment)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
-    int rc = transmit(peer, dw_ah_path(&dw_handle_of(peer)->ah), iov, n, segment, false);
+    int rc = transmit(peer, way_of(records->ah, id, false).path, iov, n, segment, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;
 }
@@ -234,7 +248,7 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
     const uint32_t each = first->bytes + dw_trailer_bytes(peer);
     const struct iovec iov = {.iov_base = dw_seal_place(dw_seal_for(peer), first->buf),
                               .iov_len = bytes};
-    if (dw_transmit_record(&peer->records, &iov, 1, each) == -EAGAIN) {
+    if (dw_transmit_record(&peer->records, 0, &iov, 1, each) == -EAGAIN) {
         for (unsigned i = 0; i < n; i++)
             dw_sendwin_on_lost(&peer->sendwin, &first[i].tx);
         dw_peer_look_again(peer);
@@ -309,11 +323,15 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, c
     return send_body(peer, (struct dw_qpns){0}, lead, body, bytes, false);
 }
 
+/* Of padded ones. */
+static uint8_t padding[DW_LLP_SLOT_BYTES]; /* not const: it takes no room in the file */
+
 void dw_control_by_way(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn,
-                       const struct dw_way *way)
+                       const struct dw_way *way, uint32_t bytes)
 {
     const struct lead lead = {.type = type, .psn = psn, .intro = type == DW_LLP_PROBE, .way = way};
-    (void)send_body(peer, (struct dw_qpns){0}, lead, NULL, 0, false);
+    const uint32_t led = DW_LLP_HEADER_BYTES + DW_INTRO_BYTES + dw_trailer_bytes(peer);
+    (void)send_body(peer, (struct dw_qpns){0}, lead, padding, bytes ? bytes - led : 0, bytes);
 }
 
 bool dw_control_ack(struct dw_peer *peer)
@@ -328,21 +346,21 @@ bool dw_control_ack(struct dw_peer *peer)
 
 void dw_control_padded_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool whole)
 {
-    static uint8_t padding[DW_LLP_SLOT_BYTES]; /* not const: it takes no room in the file */
     (void)send_body(peer, (struct dw_qpns){0}, (struct lead){.type = DW_LLP_PROBE, .psn = psn},
                     padding, bytes - dw_lead_bytes(peer) - dw_trailer_bytes(peer), whole);
 }
 
-int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns,
+int dw_control_record(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
                       const struct dw_record_control *control)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
+    const struct dw_way way = way_of(records->ah, id, true);
     const struct dw_ddp_header ddp = {
         .last = true, .opcode = DW_RDMAP_RECORD_CONTROL, .qn = DW_QN_RECORD, .msn = 1};
     uint8_t body[DW_SEND_SEGMENT_BYTES + DW_RECORD_STATUS_BYTES(DW_RECORD_MAX_RANGES)];
     const uint32_t bytes = (uint32_t)dw_record_control_put(body + DW_SEND_SEGMENT_BYTES, control);
     (void)dw_segment_put(body, &ddp, NULL, bytes);
-    const int rc = send_body(peer, qpns, (struct lead){.type = DW_LLP_RECORD}, body,
+    const int rc = send_body(peer, qpns, (struct lead){.type = DW_LLP_RECORD, .way = &way}, body,
                              DW_SEND_SEGMENT_BYTES + bytes, false);
     dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
     return rc;

@@ -12,6 +12,10 @@
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way; half does not fill long paths. */
 #define RECORD_WINDOW_BYTES (1u << 20)
+/* Records from this on come by several ways: a train by each of two. */
+#define SPLIT_MIN_BYTES (2 * DW_LLP_TRAIN_BYTES)
+/* Of what may be under way, the part that comes by one way before it is the turn of another. */
+#define STRIPES_DEN 16
 
 void dw_records_size_budgets(struct dw_records *records)
 {
@@ -35,6 +39,14 @@ void dw_records_size_budgets(struct dw_records *records)
         port->mtu_max_bytes = (uint32_t)bytes;
 }
 
+/* Bytes that come by one of several ways before it is the turn of another. */
+static uint32_t stripe_bytes(const struct dw_record *sink)
+{
+    const uint32_t payload = dw_record_payload_bytes(sink->peer);
+    const uint32_t part = sink->peer->records->window_bytes / STRIPES_DEN;
+    return part > payload ? part - part % payload : payload;
+}
+
 /* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
 static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due)
 {
@@ -42,18 +54,76 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
     const uint32_t left = sink->in.total - sink->in.granted;
     if (room >= left)
         return left;
-    if (due + bound / PART_DEN > bound)
+    uint64_t least = bound / PART_DEN;
+    if (sink->in.stripes && least > dw_record_charge(sink, stripe_bytes(sink)))
+        least = dw_record_charge(sink, stripe_bytes(sink));
+    if (due + least > bound)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
     return (uint32_t)(room > payload ? room - room % payload : room);
 }
 
-static uint32_t share_of_window(const struct dw_record *sink)
+/* Of the window of what comes by that way. */
+static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
 {
     const struct dw_record_peer *peer = sink->peer;
-    const uint64_t datagrams = dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer));
-    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), peer->due_bytes);
+    const uint32_t payload = dw_record_payload_bytes(peer);
+    const uint64_t datagrams = dw_recordwin_datagrams(*dw_sink_win(sink, way), payload);
+    const uint64_t due = way ? dw_record_charge(sink, sink->ways[way].due_bytes) : peer->due_bytes;
+    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), due);
+}
+
+/* What the sink may have next, and by which way. */
+struct choice {
+    uint8_t way;
+    uint32_t bytes;
+};
+
+static struct choice by_current(const struct dw_record *sink, uint32_t most)
+{
+    const uint32_t bytes = share_of_way(sink, 0);
+    return (struct choice){.bytes = bytes < most ? bytes : most};
+}
+
+/* When so much more would have come by it, as fast as what came before. */
+static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
+{
+    return ((uint64_t)way->due_bytes + bytes) * way->ns_per_kib >> 10;
+}
+
+/* The way by which it comes soonest. */
+static struct choice by_one_of(const struct dw_record *sink, unsigned together)
+{
+    const struct dw_ways *ways = sink->peer->ah->ways;
+    const uint32_t most = stripe_bytes(sink);
+    struct choice best = {0};
+    for (unsigned i = 0; together >> i; i++) {
+        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const uint32_t bytes = together >> i & 1 ? share_of_way(sink, way) : 0;
+        if (bytes &&
+            (!best.bytes || done_ns(&sink->ways[way], most) < done_ns(&sink->ways[best.way], most)))
+            best = (struct choice){.way = way, .bytes = bytes < most ? bytes : most};
+    }
+    return best;
+}
+
+/* The source of a read is to have sent something of it before it is split, for else a grant may
+ * come by another way before the request. */
+static struct choice choose(struct dw_record *sink)
+{
+    const struct dw_ways *ways = sink->peer->ah->ways;
+    const bool known = sink->region || sink->in.map.bytes;
+    const unsigned together = sink->in.total >= SPLIT_MIN_BYTES ? dw_ways_together(ways) : 0;
+    if (together && !known)
+        return by_current(sink, stripe_bytes(sink));
+    const bool split = together && (sink->ways || dw_record_ways_make(sink->peer)) &&
+                       dw_record_sink_split(&sink->in);
+    if (!sink->in.stripes)
+        return by_current(sink, UINT32_MAX);
+    if (!dw_stripes_may_add(sink->in.stripes))
+        return (struct choice){0};
+    return split ? by_one_of(sink, together) : by_current(sink, stripe_bytes(sink));
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
@@ -64,11 +134,14 @@ static uint32_t share_of_budget(const struct dw_record *sink)
     return share(sink, window < budget ? window : budget, records->due_bytes);
 }
 
-/* What may be granted to the sink now; 0: wait. */
-static uint32_t grantable(const struct dw_record *sink)
+/* What may be granted to the sink now; 0 bytes: wait. */
+static struct choice grantable(struct dw_record *sink)
 {
-    const uint32_t of_budget = share_of_budget(sink), of_window = share_of_window(sink);
-    return of_budget < of_window ? of_budget : of_window;
+    struct choice choice = choose(sink);
+    const uint32_t of_budget = share_of_budget(sink);
+    if (choice.bytes > of_budget)
+        choice.bytes = of_budget;
+    return choice;
 }
 
 static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
@@ -85,7 +158,7 @@ static void take_turn(struct dw_record_peer *peer)
         return;
     struct dw_record *sink = oldest_wanting(peer);
     dw_list_remove(&sink->grant_link);
-    if (!peer->aside && share_of_window(sink))
+    if (!peer->aside && choose(sink).bytes)
         dw_list_append(&peer->records->want, &sink->grant_link);
 }
 
@@ -148,6 +221,11 @@ void dw_grant_on_came(struct dw_record *sink, uint32_t bytes)
 void dw_grant_end(struct dw_record *sink)
 {
     const uint32_t due = dw_record_sink_due_bytes(&sink->in);
+    struct dw_stripes *stripes = sink->in.stripes;
+    for (unsigned i = 0; stripes && i < stripes->count; i++)
+        dw_sink_less_due(sink, stripes->list[i].way, stripes->list[i].due_bytes);
+    if (stripes)
+        stripes->count = 0;
     dw_open_fence();
     sink->in.granted = (uint32_t)sink->in.map.bytes;
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);
@@ -167,7 +245,7 @@ void dw_grant_set_aside(struct dw_record_peer *peer, bool aside)
 }
 
 bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
-                         uint32_t granted, unsigned missing)
+                         uint8_t way, uint32_t granted, unsigned missing)
 {
     const struct dw_records *records = sink->peer->records;
     status->kind = DW_RECORD_STATUS;
@@ -175,15 +253,46 @@ bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control 
     status->range_count = (uint16_t)missing;
     status->id = sink->id;
     status->granted = granted;
-    const bool full = records->ops->send_status(sink->peer, sink->qpns, status) == -EAGAIN;
+    if (way && !missing) { /* it tells what may be sent by this way, and no more */
+        status->ranges[0] = (struct dw_range){sink->in.granted, granted};
+        status->range_count = 1;
+    }
+    const bool full = records->ops->send_status(sink->peer, sink->qpns, way, status) == -EAGAIN;
     records->counters->tx_record_status += !full;
     return !full;
 }
 
+/* The current way's counts from when the sink was late before, or was heard by it. */
+static uint64_t current_deadline_ns(const struct dw_record *sink)
+{
+    const uint64_t heard_ns = sink->in.stripes ? sink->ways[0].heard_ns : sink->in.heard_ns;
+    const uint64_t from_ns = sink->late_ns > heard_ns ? sink->late_ns : heard_ns;
+    return from_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
+}
+
+uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way)
+{
+    if (!way)
+        return current_deadline_ns(sink);
+    const struct dw_record_way *its = &sink->ways[way];
+    const uint64_t rto_min_ns = sink->peer->records->port->device->attr.rto_min_ns;
+    return its->asked_ns > its->heard_ns ? its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, 0)
+                                         : its->heard_ns + rto_min_ns;
+}
+
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
 {
-    const uint64_t from_ns = sink->late_ns > sink->in.heard_ns ? sink->late_ns : sink->in.heard_ns;
-    return from_ns + sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
+    const struct dw_stripes *stripes = sink->in.stripes;
+    if (!stripes)
+        return current_deadline_ns(sink);
+    uint64_t first_ns = DW_NEVER;
+    for (unsigned i = 0; i < stripes->count; i++) {
+        const struct dw_stripe *stripe = &stripes->list[i];
+        const uint64_t ns =
+            stripe->due_bytes ? dw_sink_way_deadline_ns(sink, stripe->way) : DW_NEVER;
+        first_ns = ns < first_ns ? ns : first_ns;
+    }
+    return first_ns;
 }
 
 void dw_sink_arm(struct dw_record *sink)
@@ -195,15 +304,25 @@ void dw_sink_arm(struct dw_record *sink)
         dw_heap_set(timers, &sink->timer, deadline_ns);
 }
 
-static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
+static void give(struct dw_record *sink, struct choice choice, uint64_t now_ns)
 {
+    struct dw_record_peer *peer = sink->peer;
+    struct dw_record_way *way = sink->ways ? &sink->ways[choice.way] : NULL;
     const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
+    if (way && !way->due_bytes) {
+        way->heard_ns = way->paced_ns = now_ns;
+        way->came_bytes = 0;
+    }
+    if (choice.way)
+        way->due_bytes += choice.bytes;
     if (!sink->in.granted)
-        sink->first_grant_bytes = bytes;
-    sink->in.granted += bytes;
+        sink->first_grant_bytes = choice.bytes;
+    dw_record_sink_grant(&sink->in, choice.bytes, choice.way);
     add_due(sink, due);
+    if (sink->in.total >= SPLIT_MIN_BYTES)
+        peer->records->ops->look_for_ways(peer, now_ns);
     if (sink->in.granted == sink->in.total)
         dw_record_set_state(sink, DW_RECORD_GRANTED); /* it is the next peer's turn */
     dw_sink_arm(sink);
@@ -212,14 +331,14 @@ static void give(struct dw_record *sink, uint32_t bytes, uint64_t now_ns)
 uint32_t dw_grant_first(struct dw_record *sink, uint64_t now_ns)
 {
     const struct dw_record_peer *peer = sink->peer;
-    uint32_t bytes = 0;
+    struct choice choice = {0};
     if (dw_grant_is_free(sink))
-        bytes = sink->in.total;
+        choice.bytes = sink->in.total;
     else if (dw_list_empty(&peer->records->want) && dw_list_empty(&peer->want) && !peer->aside)
-        bytes = grantable(sink);
-    if (bytes)
-        give(sink, bytes, now_ns);
-    return bytes;
+        choice = grantable(sink);
+    if (choice.bytes)
+        give(sink, choice, now_ns);
+    return choice.bytes;
 }
 
 static struct dw_record *first_in_turn(const struct dw_records *records)
@@ -239,16 +358,17 @@ static void grant_in_turn(struct dw_records *records, uint64_t now_ns)
 {
     for (unsigned refusals = 0; !dw_list_empty(&records->want);) {
         struct dw_record *sink = first_in_turn(records);
-        const uint32_t bytes = grantable(sink);
+        const struct choice choice = grantable(sink);
         struct dw_record_control status;
-        if (bytes && dw_sink_send_status(sink, &status, sink->in.granted + bytes, 0)) {
-            give(sink, bytes, now_ns);
+        if (choice.bytes &&
+            dw_sink_send_status(sink, &status, choice.way, sink->in.granted + choice.bytes, 0)) {
+            give(sink, choice, now_ns);
             continue;
         }
-        if (!bytes && share_of_window(sink))
+        if (!choice.bytes && choose(sink).bytes)
             return; /* all wait for budget */
-        records->refused |= bytes > 0;
-        if (bytes && ++refusals == DW_REFUSALS_PER_RUN)
+        records->refused |= choice.bytes > 0;
+        if (choice.bytes && ++refusals == DW_REFUSALS_PER_RUN)
             return;
         take_turn(sink->peer); /* behind the others; or, its window full, not at all */
     }

@@ -13,9 +13,37 @@ void dw_records_init(struct dw_records *records, struct dw_port *port,
     records->counters = &port->datagrams.counters;
     records->next_id = port->device->env.first_serial;
     dw_map_init(&records->ends, dw_device_random(port->device));
+    dw_map_init(&records->ways, dw_device_random(port->device));
     dw_list_init(&records->want);
     dw_list_init(&records->ready);
     dw_records_size_budgets(records);
+}
+
+void dw_records_fini(struct dw_records *records)
+{
+    dw_map_fini(&records->ends);
+    dw_map_fini(&records->ways);
+}
+
+struct dw_record_way *dw_record_ways_make(struct dw_record_peer *peer)
+{
+    struct dw_record_way *ways = calloc(DW_RECORD_WAYS, sizeof *ways);
+    if (!ways || dw_map_put(&peer->records->ways, peer->index, ways)) {
+        free(ways);
+        return NULL;
+    }
+    peer->by_ways = true;
+    dw_foreach (sink, struct dw_record, link, &peer->ends)
+        if (sink->is_sink)
+            sink->ways = ways;
+    return ways;
+}
+
+void dw_record_ways_free(struct dw_record_peer *peer)
+{
+    if (peer->by_ways)
+        free(dw_map_remove(&peer->records->ways, peer->index));
+    peer->by_ways = false;
 }
 
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
@@ -65,9 +93,12 @@ void dw_record_destroy(struct dw_record *record)
 {
     struct dw_record_peer *peer = record->peer;
     dw_record_set_state(record, DW_RECORD_ENDED);
-    if (record->is_sink)
+    if (record->is_sink) {
         dw_grant_end(record);
-    dw_ranges_fini(record->is_sink ? &record->in.map : &record->out.again);
+        dw_record_sink_fini(&record->in);
+    } else {
+        dw_record_source_fini(&record->out);
+    }
     dw_heap_unreserve(&peer->records->port->timers);
     dw_map_remove(&peer->records->ends, dw_record_key(peer, record->id, record->is_sink));
     dw_list_remove(&record->link);

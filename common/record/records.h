@@ -32,13 +32,15 @@ struct dw_record_peer;
 
 /* What a service does for its records. */
 struct dw_record_ops {
-    /* Writes all that leads the segments of a RECORD datagram, unless buf is NULL; its bytes. */
-    uint32_t (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t *buf);
+    /* Writes all that leads the segments of a RECORD datagram that goes by `way`, unless buf is
+     * NULL; its bytes. */
+    uint32_t (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t way,
+                         uint8_t *buf);
     /* A train of such datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
-    int (*send_train)(struct dw_record_peer *peer, const struct iovec *iov, unsigned n,
+    int (*send_train)(struct dw_record_peer *peer, uint8_t way, const struct iovec *iov, unsigned n,
                       uint32_t segment);
     /* A STATUS, which may be lost; as dw_datagrams_send(). */
-    int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns,
+    int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t way,
                        const struct dw_record_control *status);
     /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer, which would wait for ever, is failed.
      */
@@ -52,6 +54,12 @@ struct dw_record_ops {
     void (*on_lost)(struct dw_record_peer *peer, uint64_t now_ns);
     /* Probes it, unless an answer may still be on its way. */
     void (*ask)(struct dw_record_peer *peer, uint64_t now_ns);
+    /* Probes it by that way, which is not 0. */
+    void (*ask_by)(struct dw_record_peer *peer, uint8_t way, uint64_t now_ns);
+    /* One came to nothing, another one works. */
+    void (*on_way_left)(struct dw_record_peer *peer, uint8_t way, uint8_t other);
+    /* Looks, now and then, which ways work beside the current one. */
+    void (*look_for_ways)(struct dw_record_peer *peer, uint64_t now_ns);
 };
 
 /* The records of a service on a port. What is due, granted and not yet here, counts as the kernel
@@ -61,6 +69,8 @@ struct dw_records {
     struct dw_port *port;
     struct diwarp_counters *counters;
     struct dw_map ends;   /* by dw_record_key() */
+    struct dw_map ways;   /* of peers whose records come by several, their DW_RECORD_WAYS struct
+                           * dw_record_way, by their index */
     struct dw_list want;  /* of each peer the oldest sink that waits for grant, in turn */
     struct dw_list ready; /* sources that may send, in turn */
     uint32_t next_id;
@@ -71,6 +81,23 @@ struct dw_records {
     uint32_t grant_budget_bytes; /* of it, what is for records */
     uint32_t window_bytes;       /* of their payload, what may be under way at most */
     uint64_t due_bytes;          /* of all peers but those set aside */
+};
+
+/* Ways by which records of a peer come. 0: the current one, whichever that is; else 1 + the number
+ * of the interface of the sink's where they arrive, as the sink has told it. */
+#define DW_RECORD_WAYS (DW_WAYS_MAX + 1)
+
+/* Of the records that come by one of several ways. */
+struct dw_record_way {
+    struct dw_recordwin win; /* of way 0 the peer's counts, instead; the same of those up to rtt */
+    struct dw_record_round round;
+    struct dw_rtt rtt;
+    uint32_t due_bytes;  /* granted and not yet here; of way 0 not counted */
+    uint32_t ns_per_kib; /* that came while something was due; 0: it is not known yet */
+    uint32_t came_bytes; /* since paced_ns */
+    uint64_t paced_ns;
+    uint64_t heard_ns; /* something came by it, or it was idle until then */
+    uint64_t asked_ns; /* it was probed, for nothing came; not after heard_ns: no more */
 };
 
 /* What the records of a peer share; the service embeds it in its peer, and fills it. */
@@ -87,8 +114,9 @@ struct dw_record_peer {
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
     struct dw_record_round round;
-    bool aside;      /* nothing of records comes from it: others may have what is due of it */
-    bool sinks_late; /* one was found overdue, and no answer to a probe has come since */
+    bool aside : 1;      /* nothing of records comes from it: others may have what is due of it */
+    bool sinks_late : 1; /* one was found overdue, and no answer to a probe has come since */
+    bool by_ways : 1;    /* it is in records.ways */
 };
 
 enum dw_record_state {
@@ -121,7 +149,8 @@ struct dw_record {
     union {
         struct { /* of a sink */
             struct dw_record_sink in;
-            struct dw_list grant_link; /* in records.want, while its peer may be granted more */
+            struct dw_record_way *ways; /* of the peer; or NULL */
+            struct dw_list grant_link;  /* in records.want, while its peer may be granted more */
             struct dw_timer timer;
             uint64_t late_ns; /* the timer found it overdue; 0: never */
             uint32_t first_grant_bytes;
@@ -154,6 +183,29 @@ static inline uint32_t dw_record_overhead_bytes(const struct dw_records *records
 {
     return DW_LLP_HEADER_BYTES + DW_RECORD_SEGMENT_BYTES +
            records->port->datagrams.seal.trailer_bytes;
+}
+
+static inline struct dw_recordwin *dw_sink_win(const struct dw_record *sink, uint8_t way)
+{
+    return way ? &sink->ways[way].win : &sink->peer->win;
+}
+
+static inline struct dw_record_round *dw_sink_round(const struct dw_record *sink, uint8_t way)
+{
+    return way ? &sink->ways[way].round : &sink->peer->round;
+}
+
+/* So much less is due by that way. */
+static inline void dw_sink_less_due(const struct dw_record *sink, uint8_t way, uint32_t bytes)
+{
+    if (way)
+        sink->ways[way].due_bytes -= bytes;
+}
+
+/* NULL: its records come by one. */
+static inline struct dw_record_way *dw_record_ways(const struct dw_record_peer *peer)
+{
+    return peer->by_ways ? dw_map_get(&peer->records->ways, peer->index) : NULL;
 }
 
 /* Payload of a full Write-Record datagram of the peer's. */
@@ -194,18 +246,24 @@ void dw_grant_end(struct dw_record *sink);
 /* What is due of a silent peer, or one that sends nothing of it, is not on its way: others may have
  * it, and the peer is granted nothing, until it comes after all, be it beyond the budget. */
 void dw_grant_set_aside(struct dw_record_peer *peer, bool aside);
-/* Tells the source what it may send, and the first `missing` of status->ranges, which alone the
- * caller fills. False: the socket is full. */
+/* Tells the source what it may send, by which way, and the first `missing` of status->ranges, which
+ * alone the caller fills. False: the socket is full. */
 bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control *status,
-                         uint32_t granted, unsigned missing);
-/* When the sink is overdue. */
+                         uint8_t way, uint32_t granted, unsigned missing);
+/* When the sink is overdue; and when what is due by that way is. */
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
+uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way);
 /* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
 /* ---- record.c ---- */
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops);
+void dw_records_fini(struct dw_records *records);
+/* Its records from now on come by several ways. NULL: no memory. */
+struct dw_record_way *dw_record_ways_make(struct dw_record_peer *peer);
+/* It has none any more. */
+void dw_record_ways_free(struct dw_record_peer *peer);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
  * DW_RECORD_ID_FROM_SOURCE, of a source. */
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);
@@ -235,9 +293,10 @@ void dw_source_look(struct dw_record *source);
 void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 
 /* ---- sink.c ---- */
-/* A segment of a record, and where it goes. */
+/* A segment of a record, by which way it came, and where it goes. */
 struct dw_placing {
     struct dw_record *sink;
+    uint8_t way;
     uint32_t offset, length;
     const uint8_t *data; /* NULL: it is there already */
 };
@@ -245,8 +304,9 @@ struct dw_placing {
 struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                  uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
                                  uint64_t now_ns);
-/* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
-void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
+/* A segment of a RECORD datagram that is what its sender sealed, and came by that way, whatever the
+ * header says: checked, placed, or dropped. */
+void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment, uint8_t way,
                         uint64_t now_ns);
 /* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
  * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
@@ -259,3 +319,6 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
 /* The peer has answered the probe that was sent at sent_ns (0: no probe of ours): what it had sent
  * by then has come or is lost, and is asked for again. */
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);
+/* The same of one that was sent by that way, which is not 0. */
+void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
+                           uint64_t now_ns);

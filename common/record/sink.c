@@ -19,29 +19,44 @@ enum sign {
     TIMED_OUT,
 };
 
-/* Asks for what is lost, if anything is. */
-static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
+/* Asks, by that way, for the first n ranges of `status`, which are lost. */
+static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_control *status,
+                    unsigned n, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
-    struct dw_record_control status;
-    struct dw_range *missing = status.ranges;
-    const unsigned max = DW_RECORD_MAX_RANGES;
     const uint32_t payload = dw_record_payload_bytes(peer);
-    const uint32_t window = dw_recordwin_datagrams(peer->win, payload) * payload;
-    const unsigned n = sign == GAP ? dw_record_sink_on_gap(&sink->in, window, missing, max)
-                       : sign == OVERTAKEN
-                           ? dw_record_sink_on_overtaken(&sink->in, missing, max)
-                           : dw_record_sink_on_timeout(&sink->in, window, missing, max);
+    const struct dw_range *missing = status->ranges;
     if (!n)
         return;
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
     for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
-        dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
+        dw_recordwin_on_datagrams(dw_sink_win(sink, way), dw_sink_round(sink, way), 0,
                                   (missing[i].end - missing[i].start - 1) / payload + 1, payload);
         peer->records->ops->on_lost(peer, now_ns);
     }
     /* What a full socket refuses is as good as lost: the timer asks again. */
-    (void)dw_sink_send_status(sink, &status, sink->in.granted, n);
+    (void)dw_sink_send_status(sink, status, way, sink->in.granted, n);
+}
+
+/* Bytes that the window of that way has. */
+static uint32_t window_bytes(const struct dw_record *sink, uint8_t way)
+{
+    const uint32_t payload = dw_record_payload_bytes(sink->peer);
+    return dw_recordwin_datagrams(*dw_sink_win(sink, way), payload) * payload;
+}
+
+/* Asks for what is lost, if anything is. */
+static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
+{
+    struct dw_record_control status;
+    struct dw_range *missing = status.ranges;
+    const unsigned max = DW_RECORD_MAX_RANGES;
+    const uint32_t window = window_bytes(sink, 0);
+    const unsigned n = sign == GAP ? dw_record_sink_on_gap(&sink->in, window, missing, max)
+                       : sign == OVERTAKEN
+                           ? dw_record_sink_on_overtaken(&sink->in, missing, max)
+                           : dw_record_sink_on_timeout(&sink->in, window, missing, max);
+    ask_for(sink, 0, &status, n, now_ns);
 }
 
 /* The source sends its records in turn: what is due of the one before is lost when this one comes.
@@ -51,52 +66,177 @@ static void ask_overtaken(const struct dw_record *sink, uint64_t now_ns)
     if (sink->link.prev == &sink->peer->ends || sink->in.map.bytes < sink->in.reorder_bytes)
         return;
     struct dw_record *before = dw_container(sink->link.prev, struct dw_record, link);
-    if (before->is_sink && before->qp && before->state == DW_RECORD_GRANTED && before->in.map.bytes)
+    if (before->is_sink && before->qp && before->state == DW_RECORD_GRANTED &&
+        before->in.map.bytes && !before->in.stripes && !sink->in.stripes)
         ask_again(before, OVERTAKEN, now_ns);
 }
 
 /* What does not come may still wait in the source's socket, on a slow link for longer than any
  * time-out, behind what it sends to others. The answer to a probe goes behind it: only what is
  * missing then is asked for again. */
-static void on_timer(struct dw_timer *timer, uint64_t now_ns)
+static void on_overdue(struct dw_record *sink, uint64_t now_ns)
 {
-    struct dw_record *sink = dw_container(timer, struct dw_record, timer);
     struct dw_record_peer *peer = sink->peer;
     const struct dw_record_ops *ops = peer->records->ops;
     const struct dw_contact *contact = &peer->contact;
     const uint64_t rto_min_ns = peer->records->port->device->attr.rto_min_ns;
-    if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_deadline_ns(sink)) {
-        const bool in_vain = contact->probe_sent_ns > sink->in.heard_ns &&
-                             !contact->probe_answered &&
-                             now_ns >= contact->probe_sent_ns + ops->rto_ns(peer, 0);
-        /* The least time-out holds here on lossy paths, too: a peer that computes is not gone. */
-        const bool silent = contact->probe_sent_ns >= contact->heard_ns &&
-                            now_ns >= sink->in.heard_ns + 2 * rto_min_ns;
-        if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
-            dw_grant_set_aside(peer, true);
-        sink->late_ns = now_ns;
-        peer->sinks_late = true;
-        ops->ask(peer, now_ns);
+    const bool in_vain = contact->probe_sent_ns > sink->in.heard_ns && !contact->probe_answered &&
+                         now_ns >= contact->probe_sent_ns + ops->rto_ns(peer, 0);
+    /* The least time-out holds here on lossy paths, too: a peer that computes is not gone. */
+    const bool silent =
+        contact->probe_sent_ns >= contact->heard_ns && now_ns >= sink->in.heard_ns + 2 * rto_min_ns;
+    if (in_vain && (++sink->in.backoff > FRUITLESS_MAX || silent))
+        dw_grant_set_aside(peer, true);
+    sink->late_ns = now_ns;
+    peer->sinks_late = true;
+    ops->ask(peer, now_ns);
+}
+
+/* ---- several ways ---- */
+
+/* All that is due by that way has come by then, or is lost. */
+static void ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_control status;
+    const unsigned n = dw_record_sink_on_way_timeout(&sink->in, way, window_bytes(sink, way),
+                                                     status.ranges, DW_RECORD_MAX_RANGES);
+    ask_for(sink, way, &status, n, now_ns);
+}
+
+/* Of those that may be used but that one, the one that was heard last; 0: there is none. */
+static uint8_t heard_last(const struct dw_record *sink, uint8_t but)
+{
+    const struct dw_ways *ways = sink->peer->ah->ways;
+    const unsigned together = dw_ways_together(ways);
+    uint8_t last = 0;
+    for (unsigned i = 0; together >> i; i++) {
+        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        if (together >> i & 1 && way != but &&
+            (!last || sink->ways[way].heard_ns > sink->ways[last].heard_ns))
+            last = way;
     }
+    return last;
+}
+
+/* What is due by the one is to come by the other. */
+static void move(struct dw_record *sink, uint8_t from, uint8_t to, uint64_t now_ns)
+{
+    struct dw_stripes *stripes = sink->in.stripes;
+    bool moved = false;
+    for (unsigned i = 0; i < stripes->count; i++) {
+        struct dw_stripe *stripe = &stripes->list[i];
+        if (stripe->way != from || !stripe->due_bytes)
+            continue;
+        stripe->way = to;
+        stripe->came_end = stripe->start;
+        dw_sink_less_due(sink, from, stripe->due_bytes);
+        if (to)
+            sink->ways[to].due_bytes += stripe->due_bytes;
+        moved = true;
+    }
+    if (moved)
+        ask_way(sink, to, now_ns);
+}
+
+/* It works no more, though the peer is heard. */
+static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_peer *peer = late->peer;
+    const uint8_t to = heard_last(late, way);
+    peer->records->counters->ways_left++;
+    peer->records->ops->on_way_left(peer, way, to);
+    if (!late->ways[to].due_bytes)
+        late->ways[to].heard_ns = now_ns;
+    dw_foreach (sink, struct dw_record, link, &peer->ends)
+        if (sink->is_sink && sink->in.stripes)
+            move(sink, way, to, now_ns);
+}
+
+/* What is due of a way comes without a pause, as long as the peer sends: it is asked by this way
+ * and by another one. When only the other one brings an answer, this one is left. */
+static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_peer *peer = sink->peer;
+    struct dw_record_way *its = &sink->ways[way];
+    if (!way) {
+        on_overdue(sink, now_ns);
+    } else if (its->asked_ns > its->heard_ns && peer->contact.heard_ns > its->asked_ns) {
+        leave(sink, way, now_ns);
+    } else {
+        const uint8_t other = heard_last(sink, way);
+        its->asked_ns = now_ns;
+        peer->records->ops->ask_by(peer, way, now_ns);
+        if (other)
+            peer->records->ops->ask_by(peer, other, now_ns);
+    }
+}
+
+static void look_at_ways(struct dw_record *sink, uint64_t now_ns)
+{
+    unsigned looked_at = 0;
+    for (unsigned i = 0; i < sink->in.stripes->count; i++) {
+        const struct dw_stripe *stripe = &sink->in.stripes->list[i];
+        const uint8_t way = stripe->way;
+        if (!stripe->due_bytes || looked_at >> way & 1 ||
+            now_ns < dw_sink_way_deadline_ns(sink, way))
+            continue;
+        looked_at |= 1u << way;
+        on_way_overdue(sink, way, now_ns);
+    }
+}
+
+static void on_timer(struct dw_timer *timer, uint64_t now_ns)
+{
+    struct dw_record *sink = dw_container(timer, struct dw_record, timer);
+    if (sink->in.stripes)
+        look_at_ways(sink, now_ns);
+    else if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_deadline_ns(sink))
+        on_overdue(sink, now_ns);
     dw_sink_arm(sink);
 }
+
+void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
+                           uint64_t now_ns)
+{
+    struct dw_record_way *ways = dw_record_ways(peer), *its = ways ? &ways[way] : NULL;
+    if (!its)
+        return;
+    dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
+    if (its->asked_ns <= its->heard_ns || sent_ns <= its->heard_ns)
+        return;
+    its->heard_ns = now_ns;
+    dw_foreach (sink, struct dw_record, link, &peer->ends)
+        if (sink->is_sink && sink->in.stripes)
+            ask_way(sink, way, now_ns);
+}
+
+/* ---- what comes ---- */
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
     if (!peer->sinks_late || !sent_ns)
         return;
+    struct dw_record_way *ways = dw_record_ways(peer);
+    const uint64_t current_ns = ways ? ways->heard_ns : 0;
     peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
-        if (!sink->is_sink || sink->late_ns <= sink->in.heard_ns ||
-            !dw_record_sink_due_bytes(&sink->in))
+        if (!sink->is_sink || !dw_record_sink_due_bytes(&sink->in))
             continue;
-        if (sent_ns <= sink->in.heard_ns) { /* the reply was to an earlier probe */
+        const uint64_t heard_ns = sink->in.stripes ? current_ns : sink->in.heard_ns;
+        if (sink->late_ns <= heard_ns)
+            continue;
+        if (sent_ns <= heard_ns) { /* the reply was to an earlier probe */
             peer->sinks_late = true;
             continue;
         }
-        ask_again(sink, TIMED_OUT, now_ns);
-        sink->in.heard_ns = now_ns;
+        if (sink->in.stripes) {
+            ask_way(sink, 0, now_ns);
+            ways->heard_ns = now_ns;
+        } else {
+            ask_again(sink, TIMED_OUT, now_ns);
+            sink->in.heard_ns = now_ns;
+        }
         if (sink->in.backoff > FRUITLESS_MAX)
             dw_grant_set_aside(peer, true);
         dw_sink_arm(sink);
@@ -118,8 +258,10 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
     sink->timer.fire = on_timer;
     dw_list_init(&sink->grant_link);
     sink->in.total = total;
+    if (!dw_grant_is_free(sink))
+        sink->ways = dw_record_ways(peer);
     sink->in.again_bytes = sink->in.reorder_bytes =
-        DW_REORDER_DATAGRAMS * peer->ah->peer_datagram_bytes;
+        DW_REORDER_DATAGRAMS * dw_record_payload_bytes(peer);
     sink->in.heard_ns = now_ns;
     if (asked)
         dw_record_set_state(sink, DW_RECORD_WANTING);
@@ -163,6 +305,63 @@ static void measure(const struct dw_record *sink, const struct dw_placing *placi
         peer->ah->peer_datagram_bytes = (uint16_t)(bytes > least ? bytes : least);
 }
 
+/* What the datagram says, where it can be true. */
+static uint8_t way_of(const struct dw_placing *placing)
+{
+    return placing->sink->ways && placing->way < DW_RECORD_WAYS ? placing->way : 0;
+}
+
+/* How fast a way is, is looked at whenever so much has come by it. */
+#define PACE_BYTES 32768u
+
+static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes, uint64_t now_ns)
+{
+    struct dw_record_way *its = sink->ways ? &sink->ways[way] : NULL;
+    sink->peer->ah->ways->answered |= !way; /* where it was granted */
+    if (!its)
+        return;
+    if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
+        dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
+    its->heard_ns = now_ns;
+    its->came_bytes += bytes;
+    if (its->came_bytes < PACE_BYTES)
+        return;
+    const uint32_t pace = (uint32_t)(((now_ns - its->paced_ns) << 10) / its->came_bytes);
+    its->ns_per_kib = its->ns_per_kib ? its->ns_per_kib / 4 * 3 + pace / 4 : pace;
+    its->paced_ns = now_ns;
+    its->came_bytes = 0;
+}
+
+/* Of the stripes that a segment lies in less is due now. Index of the first of them. */
+static unsigned note_stripes(const struct dw_placing *placing, uint8_t way)
+{
+    struct dw_record *sink = placing->sink;
+    struct dw_stripes *stripes = sink->in.stripes;
+    const uint32_t end = placing->offset + placing->length;
+    const unsigned first = dw_stripes_find(stripes, placing->offset);
+    for (unsigned i = first; i < stripes->count && stripes->list[i].start < end; i++) {
+        struct dw_stripe *stripe = &stripes->list[i];
+        const uint32_t came_end = end < stripe->end ? end : stripe->end;
+        if (stripe->way == way && stripe->came_end < came_end)
+            stripe->came_end = came_end;
+        dw_sink_less_due(sink, stripe->way, dw_stripe_on_came(stripes, i, &sink->in.map));
+    }
+    return first;
+}
+
+/* Something came in that stripe, by that way: what it overtook is lost. */
+static void ask_behind(struct dw_record *sink, unsigned came, uint8_t way, uint64_t now_ns)
+{
+    struct dw_stripes *stripes = sink->in.stripes;
+    struct dw_record_control status;
+    if (came < stripes->count && stripes->list[came].way == way)
+        ask_for(sink, way, &status,
+                dw_record_sink_on_stripe_gap(&sink->in, came, window_bytes(sink, way),
+                                             status.ranges, DW_RECORD_MAX_RANGES),
+                now_ns);
+    dw_stripes_trim(stripes);
+}
+
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
 {
     struct dw_record *sink = placing->sink;
@@ -180,12 +379,17 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
         return;
     }
     const uint32_t new_bytes = (uint32_t)added;
-    measure(sink, placing);
+    const uint8_t way = way_of(placing);
+    if (!way)
+        measure(sink, placing);
+    on_came_by(sink, way, new_bytes, now_ns);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && placing->data)
         dw_copy(sink->addr + placing->offset, placing->data, placing->length);
     if (new_bytes)
-        dw_recordwin_on_datagrams(&peer->win, &peer->round, 1, 0, dw_record_payload_bytes(peer));
+        dw_recordwin_on_datagrams(dw_sink_win(sink, way), dw_sink_round(sink, way), 1, 0,
+                                  dw_record_payload_bytes(peer));
+    const unsigned stripe = sink->in.stripes ? note_stripes(placing, way) : 0;
     dw_grant_on_came(sink, new_bytes);
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
@@ -194,6 +398,8 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     ask_overtaken(sink, now_ns);
     if (dw_record_sink_full(&sink->in))
         on_full(sink, now_ns);
+    else if (sink->in.stripes)
+        ask_behind(sink, stripe, way, now_ns);
     else
         ask_again(sink, GAP, now_ns);
 }
@@ -216,10 +422,10 @@ static uint64_t *find(struct dw_record_peer *peer, const struct dw_segment *segm
     return NULL;
 }
 
-void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
+void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment, uint8_t way,
                         uint64_t now_ns)
 {
-    struct dw_placing placing;
+    struct dw_placing placing = {.way = way};
     uint64_t *wrong = find(peer, segment, &placing);
     if (wrong)
         ++*wrong;
@@ -242,8 +448,10 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
     if (segment->ddp.opcode != DW_RDMAP_WRITE_RECORD || find(peer, segment, placing))
         return false;
     const struct dw_record *sink = placing->sink;
-    /* Only wholly beyond all that has come: elsewhere good bytes may be. */
-    if (!sink->qp || placing->offset < dw_ranges_end(&sink->in.map))
+    const uint32_t end = placing->offset + placing->length;
+    placing->way = arrival->header.path;
+    /* Only where nothing has come: elsewhere good bytes may be. */
+    if (!sink->qp || dw_ranges_lack(&sink->in.map, placing->offset, end) < placing->length)
         return false;
     const bool past = sink->in.total >= PAST_MIN_BYTES;
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */

@@ -27,10 +27,11 @@ void dw_source_look(struct dw_record *source)
         dw_record_set_state(source, DW_RECORD_READY);
 }
 
-/* Builds the datagram of `range` at buf; gathered: but for its payload, which stays where it is,
- * its trailer next to the head. Returns the length of all that leads the payload. */
-static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_range range,
-                      bool gathered)
+/* Builds the datagram of `range`, which goes by `way`, at buf; gathered: but for its payload, which
+ * stays where it is, its trailer next to the head. Returns the length of all that leads the
+ * payload. */
+static uint32_t build(const struct dw_record *source, uint8_t way, uint8_t *buf,
+                      struct dw_range range, bool gathered)
 {
     const struct dw_ddp_header ddp = {
         .tagged = true,
@@ -41,7 +42,8 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
     };
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->out.total};
-    const uint32_t lead = source->peer->records->ops->put_lead(source->peer, source->qpns, buf);
+    const uint32_t lead =
+        source->peer->records->ops->put_lead(source->peer, source->qpns, way, buf);
     const uint32_t length = range.end - range.start;
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, length);
     const struct diwarp_ah *ah = source->peer->ah;
@@ -58,6 +60,7 @@ static uint32_t build(const struct dw_record *source, uint8_t *buf, struct dw_ra
 
 /* A train being filled: bytes not sent yet, or several ranges that are asked for again. */
 struct outgoing {
+    uint8_t way;
     struct dw_range again[DW_LLP_TRAIN_DATAGRAMS];
     unsigned again_count, count; /* of its datagrams */
     uint32_t length, bytes;      /* of all; of their payload */
@@ -76,17 +79,26 @@ static void fill(struct dw_record *source, uint32_t payload, unsigned most, stru
     uint8_t *stage = datagrams->stage;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
-           dw_record_source_next(&source->out, payload, &out->last, &again)) {
+           dw_record_source_next(&source->out, out->way, payload, &out->last, &again)) {
         const uint32_t bytes = out->last.end - out->last.start;
         if (again)
             out->again[out->again_count++] = out->last;
         out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES &&
                         !dw_seal_is_secret(&datagrams->seal);
-        out->head = build(source, stage + out->length, out->last, out->gathered);
+        out->head = build(source, out->way, stage + out->length, out->last, out->gathered);
         out->length += out->head + bytes + datagrams->seal.trailer_bytes;
         out->bytes += bytes;
         out->count++;
     }
+}
+
+/* Of the longest datagrams that go by that way. */
+static uint32_t datagram_bytes(const struct diwarp_ah *ah, uint8_t way)
+{
+    const uint32_t most = dw_ah_datagram_max_bytes(ah);
+    const unsigned i = way ? dw_ways_to(ah->ways, way - 1u) : ah->ways->count;
+    const uint32_t passes = i < ah->ways->count ? ah->ways->paths[i]->datagram_max_bytes : most;
+    return passes < most ? passes : most;
 }
 
 /* The next bytes of a record, as one train. False: the socket is full, nothing has changed. */
@@ -96,11 +108,11 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     const struct dw_record_ops *ops = peer->records->ops;
     struct diwarp_counters *counters = peer->records->counters;
     uint8_t *stage = peer->records->port->datagrams.stage;
-    const uint32_t datagram = dw_ah_datagram_max_bytes(peer->ah), sent_before = source->out.sent;
+    struct outgoing out = {.way = dw_record_source_way(&source->out)};
+    const uint32_t datagram = datagram_bytes(peer->ah, out.way), sent_before = source->out.sent;
     const uint32_t trailer = peer->records->port->datagrams.seal.trailer_bytes;
     const uint32_t overhead =
-        ops->put_lead(peer, source->qpns, NULL) + DW_RECORD_SEGMENT_BYTES + trailer;
-    struct outgoing out = {0};
+        ops->put_lead(peer, source->qpns, out.way, NULL) + DW_RECORD_SEGMENT_BYTES + trailer;
     fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
     if (!out.count)
         return true;
@@ -110,13 +122,11 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
         {.iov_base = stage + out.head, .iov_len = trailer},
     };
     ops->on_asked(peer, now_ns);
-    const int rc = ops->send_train(peer, iov, out.gathered ? 3 : 1,
+    const int rc = ops->send_train(peer, out.way, iov, out.gathered ? 3 : 1,
                                    out.length < datagram ? out.length : datagram);
     if (rc == -EAGAIN) {
         source->out.sent = sent_before;
-        for (unsigned i = 0; i < out.again_count; i++)
-            /* without memory the sink's timer asks for it */
-            (void)dw_ranges_add(&source->out.again, out.again[i].start, out.again[i].end);
+        dw_record_source_put_back(&source->out, out.way, out.again, out.again_count);
         return false;
     }
     source->turn_bytes += out.bytes;

@@ -89,6 +89,17 @@ bool dw_ranges_take(struct dw_ranges *set, uint32_t max_bytes, struct dw_range *
     return true;
 }
 
+uint32_t dw_ranges_lack(const struct dw_ranges *set, uint32_t from, uint32_t to)
+{
+    uint32_t lack = to - from;
+    for (uint32_t i = find(set, from); i < set->count && set->list[i].start < to; i++) {
+        const struct dw_range *range = &set->list[i];
+        const uint32_t start = range->start > from ? range->start : from;
+        lack -= (range->end < to ? range->end : to) - start;
+    }
+    return lack;
+}
+
 unsigned dw_ranges_missing(const struct dw_ranges *set, uint32_t from, uint32_t to,
                            struct dw_range *holes, unsigned max)
 {

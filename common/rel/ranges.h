@@ -30,6 +30,9 @@ int64_t dw_ranges_add(struct dw_ranges *set, uint32_t start, uint32_t end);
 /* Takes up to max_bytes from the front; false when empty. */
 bool dw_ranges_take(struct dw_ranges *set, uint32_t max_bytes, struct dw_range *taken);
 
+/* Bytes of [from, to) that are not in it. */
+uint32_t dw_ranges_lack(const struct dw_ranges *set, uint32_t from, uint32_t to);
+
 /* The holes in [from, to), rising, at most `max`; returns how many were written. */
 unsigned dw_ranges_missing(const struct dw_ranges *set, uint32_t from, uint32_t to,
                            struct dw_range *holes, unsigned max);

@@ -3,6 +3,8 @@
 #include "common/rel/record.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
                                   uint64_t now_ns)
@@ -18,16 +20,46 @@ int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, 
     return new_bytes;
 }
 
-/* Of the holes in [from, until) as many bytes as may be asked for, and `max` holes. */
-static unsigned ask(struct dw_record_sink *sink, uint32_t from, uint32_t until,
+void dw_record_sink_fini(struct dw_record_sink *sink)
+{
+    dw_ranges_fini(&sink->map);
+    free(sink->stripes);
+}
+
+bool dw_record_sink_split(struct dw_record_sink *sink)
+{
+    if (sink->stripes)
+        return true;
+    sink->stripes = calloc(1, sizeof *sink->stripes);
+    if (!sink->stripes || !sink->granted)
+        return sink->stripes;
+    dw_stripes_add(sink->stripes, (struct dw_range){0, sink->granted}, 0);
+    (void)dw_stripe_on_came(sink->stripes, 0, &sink->map);
+    sink->stripes->list->came_end = dw_ranges_end(&sink->map);
+    sink->stripes->list->requested = sink->requested;
+    dw_stripes_trim(sink->stripes);
+    return true;
+}
+
+void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way)
+{
+    const struct dw_range range = {sink->granted, sink->granted + bytes};
+    sink->granted = range.end;
+    if (sink->stripes)
+        dw_stripes_add(sink->stripes, range, way);
+}
+
+/* Of the holes in [from, until) as many bytes as may be asked for, and `max` holes; *requested is
+ * behind them. */
+static unsigned ask(struct dw_record_sink *sink, uint32_t from, uint32_t until, uint32_t *requested,
                     struct dw_range *holes, unsigned max)
 {
     unsigned n = dw_ranges_missing(&sink->map, from, until, holes, max);
-    sink->requested = n == max ? holes[n - 1].end : until;
+    *requested = n == max ? holes[n - 1].end : until;
     for (unsigned i = 0; i < n; i++) {
         if (holes[i].end - holes[i].start > sink->again_bytes) {
             holes[i].end = holes[i].start + (uint32_t)sink->again_bytes;
-            sink->requested = holes[i].end;
+            *requested = holes[i].end;
             n = i + (sink->again_bytes > 0);
         }
         sink->again_bytes -= holes[i].end - holes[i].start;
@@ -46,14 +78,35 @@ unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
         limit = sink->lost;
     if (sink->again_bytes > again_max)
         sink->again_bytes = again_max;
-    return limit > sink->requested ? ask(sink, sink->requested, limit, holes, max) : 0;
+    return limit > sink->requested ? ask(sink, sink->requested, limit, &sink->requested, holes, max)
+                                   : 0;
+}
+
+unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came,
+                                      uint32_t again_max, struct dw_range *holes, unsigned max)
+{
+    struct dw_stripes *stripes = sink->stripes;
+    unsigned n = 0;
+    if (sink->again_bytes > again_max)
+        sink->again_bytes = again_max;
+    for (unsigned i = 0; i < stripes->count && n < max; i++) {
+        struct dw_stripe *stripe = &stripes->list[i];
+        uint32_t limit = stripe->end < sink->lost ? stripe->end : sink->lost;
+        const uint32_t lost_end = dw_stripe_lost_end(stripes, i, came, sink->reorder_bytes);
+        if (stripe->way == stripes->list[came].way && i <= came && lost_end > limit)
+            limit = lost_end;
+        if (limit > stripe->requested)
+            n += ask(sink, stripe->requested, limit, &stripe->requested, holes + n, max - n);
+    }
+    return n;
 }
 
 unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_range *holes,
                                      unsigned max)
 {
-    return sink->requested < sink->granted ? ask(sink, sink->requested, sink->granted, holes, max)
-                                           : 0;
+    return sink->requested < sink->granted
+               ? ask(sink, sink->requested, sink->granted, &sink->requested, holes, max)
+               : 0;
 }
 
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
@@ -62,33 +115,146 @@ unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_b
     sink->backoff++;
     sink->lost = dw_ranges_end(&sink->map);
     sink->again_bytes = again_bytes;
-    return ask(sink, 0, sink->granted, holes, max);
+    return ask(sink, 0, sink->granted, &sink->requested, holes, max);
 }
 
-bool dw_record_source_on_status(struct dw_record_source *source, uint32_t granted,
+unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
+                                       uint32_t again_bytes, struct dw_range *holes, unsigned max)
+{
+    struct dw_stripes *stripes = sink->stripes;
+    unsigned n = 0;
+    sink->lost = dw_ranges_end(&sink->map);
+    sink->again_bytes = again_bytes;
+    for (unsigned i = 0; i < stripes->count; i++) {
+        struct dw_stripe *stripe = &stripes->list[i];
+        if (stripe->way != way || !stripe->due_bytes)
+            continue;
+        stripe->requested = stripe->start; /* the rest as others come */
+        if (n < max)
+            n += ask(sink, stripe->requested, stripe->end, &stripe->requested, holes + n, max - n);
+    }
+    return n;
+}
+
+/* ---- source ---- */
+
+void dw_record_source_fini(struct dw_record_source *source)
+{
+    dw_ranges_fini(&source->again);
+    free(source->pieces);
+}
+
+/* Of what is asked for now nothing else is left to go by another way. */
+static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range)
+{
+    unsigned kept = 0;
+    for (unsigned i = 0; i < pieces->count; i++) {
+        struct dw_record_piece piece = pieces->list[i];
+        if (range.start <= piece.range.start && range.end > piece.range.start)
+            piece.range.start = range.end < piece.range.end ? range.end : piece.range.end;
+        else if (range.start < piece.range.end && range.end >= piece.range.end)
+            piece.range.end = range.start;
+        if (piece.range.start < piece.range.end)
+            pieces->list[kept++] = piece;
+    }
+    pieces->count = kept;
+}
+
+static void add_pieces(struct dw_record_pieces *pieces, uint8_t way, const struct dw_range *ranges,
+                       unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        cut_pieces(pieces, ranges[i]);
+        if (pieces->count < DW_RECORD_PIECES_MAX)
+            pieces->list[pieces->count++] = (struct dw_record_piece){ranges[i], way};
+    }
+}
+
+bool dw_record_source_on_status(struct dw_record_source *source, uint8_t way, uint32_t granted,
                                 const struct dw_range *missing, unsigned count)
 {
     bool inside = granted <= source->total;
     for (unsigned i = 0; i < count; i++)
         inside &= missing[i].start < missing[i].end && missing[i].end <= source->total;
-    if (inside && granted > source->granted)
+    if (!inside)
+        return false;
+    if (way && !source->pieces)
+        source->pieces = calloc(1, sizeof *source->pieces);
+    if (source->pieces) {
+        add_pieces(source->pieces, way, missing, count);
+        return true;
+    }
+    if (granted > source->granted)
         source->granted = granted;
-    for (unsigned i = 0; inside && i < count; i++) {
+    for (unsigned i = 0; i < count; i++) {
         const uint32_t end = missing[i].end < source->sent ? missing[i].end : source->sent;
         /* No memory: as if the status had been lost; the sink asks again. */
         if (missing[i].start < end && dw_ranges_add(&source->again, missing[i].start, end) < 0)
             break;
     }
-    return inside;
+    return true;
 }
 
-bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
+/* What was granted, or asked for, before there were pieces goes first. */
+static struct dw_record_piece *first_piece(const struct dw_record_source *source)
+{
+    const bool others = source->again.count || source->sent < source->granted;
+    return !others && source->pieces && source->pieces->count ? source->pieces->list : NULL;
+}
+
+uint8_t dw_record_source_way(const struct dw_record_source *source)
+{
+    const struct dw_record_piece *piece = first_piece(source);
+    return piece ? piece->way : 0;
+}
+
+void dw_record_source_put_back(struct dw_record_source *source, uint8_t way,
+                               const struct dw_range *ranges, unsigned count)
+{
+    struct dw_record_pieces *pieces = source->pieces;
+    for (unsigned i = count; i-- > 0;) {
+        struct dw_record_piece *first = pieces && pieces->count ? pieces->list : NULL;
+        if (!pieces) {
+            /* without memory the sink's timer asks for it */
+            (void)dw_ranges_add(&source->again, ranges[i].start, ranges[i].end);
+        } else if (first && first->way == way && first->range.start == ranges[i].end) {
+            first->range.start = ranges[i].start;
+        } else if (pieces->count < DW_RECORD_PIECES_MAX) {
+            memmove(pieces->list + 1, pieces->list, pieces->count++ * sizeof *pieces->list);
+            pieces->list[0] = (struct dw_record_piece){ranges[i], way};
+        }
+    }
+}
+
+static void take_of_piece(struct dw_record_source *source, uint32_t max_bytes,
+                          struct dw_range *range)
+{
+    struct dw_record_pieces *pieces = source->pieces;
+    struct dw_range *left = &pieces->list[0].range;
+    *range = *left;
+    if (range->end - range->start > max_bytes)
+        range->end = range->start + max_bytes;
+    left->start = range->end;
+    if (left->start == left->end)
+        memmove(pieces->list, pieces->list + 1, --pieces->count * sizeof *pieces->list);
+    if (source->sent < range->end)
+        source->sent = range->end;
+}
+
+bool dw_record_source_next(struct dw_record_source *source, uint8_t way, uint32_t max_bytes,
                            struct dw_range *range, bool *again)
 {
-    *again = dw_ranges_take(&source->again, max_bytes, range);
-    if (*again)
+    const struct dw_record_piece *piece = first_piece(source);
+    *again = piece || source->again.count;
+    if (dw_record_source_way(source) != way)
+        return false;
+    if (piece) {
+        take_of_piece(source, max_bytes, range);
         return true;
-    const uint32_t left = source->granted - source->sent;
+    }
+    if (*again)
+        return dw_ranges_take(&source->again, max_bytes, range);
+    const uint32_t left = source->sent < source->granted ? source->granted - source->sent : 0;
     *range = (struct dw_range){source->sent, source->sent + (left < max_bytes ? left : max_bytes)};
     source->sent = range->end;
     return left > 0;

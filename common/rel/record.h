@@ -3,13 +3,14 @@
  * send out. The sink drives: it grants bytes, and asks again for those its validity map lacks. */
 #pragma once
 
-#include "common/rel/ranges.h"
+#include "common/rel/stripes.h"
 
 /* ---- sink ---- */
 
 /* Of `total` bytes; heard_ns, reorder_bytes and again_bytes, the same at first, are set, too. */
 struct dw_record_sink {
-    struct dw_ranges map; /* the validity map */
+    struct dw_ranges map;       /* the validity map */
+    struct dw_stripes *stripes; /* NULL: all of it comes by one way */
     uint32_t total;
     uint32_t granted;       /* the source may send [0, granted) */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
@@ -24,6 +25,14 @@ struct dw_record_sink {
  * bytes, or -ENOMEM: do as if it had been lost. */
 int64_t dw_record_sink_on_segment(struct dw_record_sink *sink, uint32_t offset, uint32_t length,
                                   uint64_t now_ns);
+
+void dw_record_sink_fini(struct dw_record_sink *sink);
+
+/* From now on its parts may come by several ways; what has been granted comes by way 0. False: no
+ * memory. */
+bool dw_record_sink_split(struct dw_record_sink *sink);
+/* The source may send so many bytes more, by that way; 0 unless it is split. */
+void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way);
 
 static inline bool dw_record_sink_full(const struct dw_record_sink *sink)
 {
@@ -41,6 +50,10 @@ static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sin
  * Asked for at the rate of arrival, they do not fill again the queue that they were lost of. */
 unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                struct dw_range *holes, unsigned max);
+/* The same of one that is split, when something came in that stripe: of each way holes that lie
+ * behind what has come by it since. */
+unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came,
+                                      uint32_t again_max, struct dw_range *holes, unsigned max);
 /* Something that the source sends after all that is granted has come: holes below the grant, but
  * for those that have been asked for. */
 unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_range *holes,
@@ -50,25 +63,54 @@ unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_rang
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
                                    struct dw_range *holes, unsigned max);
 
+/* The time-out of one way of a record that is split: of what is due by it; `way` 0: and by none
+ * other. */
+unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
+                                       uint32_t again_bytes, struct dw_range *holes, unsigned max);
+
 /* ---- source ---- */
+
+/* Of what is to go by one of several ways, at a time. For what is more the sink asks again. */
+#define DW_RECORD_PIECES_MAX 32
+
+struct dw_record_piece {
+    struct dw_range range; /* not empty */
+    uint8_t way;
+};
+
+struct dw_record_pieces {
+    uint32_t count;
+    struct dw_record_piece list[DW_RECORD_PIECES_MAX];
+};
 
 struct dw_record_source {
     uint32_t total;
-    uint32_t sent;          /* [0, sent) went out at least once */
-    uint32_t granted;       /* <= total */
-    struct dw_ranges again; /* asked for again, all below `sent` */
+    uint32_t sent;                   /* [0, sent) went out at least once, or is in a piece */
+    uint32_t granted;                /* <= total */
+    struct dw_ranges again;          /* asked for again, all below `sent` */
+    struct dw_record_pieces *pieces; /* NULL: all of it goes by way 0 */
 };
 
-/* A status: grants only grow; ranges never sent yet are left to the grant. False when a value lies
- * outside the record (nothing is taken then). */
-bool dw_record_source_on_status(struct dw_record_source *source, uint32_t granted,
+void dw_record_source_fini(struct dw_record_source *source);
+
+/* A status that came by that way. By way 0: grants only grow; ranges never sent yet are left to the
+ * grant. By another one, and by any from then on, the ranges are what may be sent, by this way and
+ * no other. False when a value lies outside the record (nothing is taken then). */
+bool dw_record_source_on_status(struct dw_record_source *source, uint8_t way, uint32_t granted,
                                 const struct dw_range *missing, unsigned count);
+/* By which way the next bytes are to go. */
+uint8_t dw_record_source_way(const struct dw_record_source *source);
+/* These, taken as sent before, did not go out by that way. */
+void dw_record_source_put_back(struct dw_record_source *source, uint8_t way,
+                               const struct dw_range *ranges, unsigned count);
 
 static inline bool dw_record_source_ready(const struct dw_record_source *source)
 {
-    return source->again.count || source->sent < source->granted;
+    return source->again.count || source->sent < source->granted ||
+           (source->pieces && source->pieces->count);
 }
 
-/* The next bytes to send, at most max_bytes; *again when they went out before. False: none. */
-bool dw_record_source_next(struct dw_record_source *source, uint32_t max_bytes,
+/* The next bytes to send by that way, at most max_bytes; *again when they may have gone out before.
+ * False: none. */
+bool dw_record_source_next(struct dw_record_source *source, uint8_t way, uint32_t max_bytes,
                            struct dw_range *range, bool *again);

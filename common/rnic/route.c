@@ -81,15 +81,30 @@ static struct dw_path *path_of(struct dw_port *port, const struct diwarp_address
     return path;
 }
 
+/* Whether a pair shares none of our interfaces, each of which may have several addresses, with
+ * those before that are apart; within a host nothing is gained by several. */
+static bool is_apart(const struct diwarp_address *local, const struct dw_interface_pair *pairs,
+                     unsigned n, unsigned apart)
+{
+    const struct diwarp_interface *mine = &local->interfaces[pairs[n].here];
+    for (unsigned i = 0; i < n; i++)
+        if (apart >> i & 1 && !strcmp(local->interfaces[pairs[i].here].name, mine->name))
+            return false;
+    return !mine->loopback;
+}
+
 static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address *local,
                                const struct diwarp_address *remote,
                                const struct dw_interface_pair *pairs, unsigned count)
 {
-    struct dw_path *paths[DW_WAYS_MAX];
+    struct dw_ways_list list = {0};
     unsigned n = 0;
-    while (n < count && (paths[n] = path_of(port, local, remote, pairs[n])))
-        n++;
-    return n ? dw_ways_get(&port->paths, paths, n) : NULL;
+    for (; n < count && (list.paths[n] = path_of(port, local, remote, pairs[n])); n++) {
+        list.there[n] = pairs[n].there;
+        list.apart |= (uint8_t)(is_apart(local, pairs, n, list.apart) << n);
+    }
+    list.count = (uint8_t)n;
+    return n ? dw_ways_get(&port->paths, &list) : NULL;
 }
 
 /* By those of the pairs that there is memory for. False: there is none, it is as before. */

@@ -171,9 +171,9 @@ void record_source(void)
     given(source.sent <= source.granted && source.granted <= source.total);
     const uint32_t granted = source.granted, most = nondet_u32();
     given(most > 0);
-    (void)dw_record_source_on_status(&source, nondet_u32(), &missing, any_bool());
+    (void)dw_record_source_on_status(&source, 0, nondet_u32(), &missing, any_bool());
     require(source.granted >= granted && source.granted <= source.total, "a grant only grows");
-    if (dw_record_source_next(&source, most, &range, &again))
+    if (dw_record_source_next(&source, 0, most, &range, &again))
         require(range.start < range.end && range.end <= source.granted &&
                     range.end - range.start <= most,
                 "inside the grant");

@@ -133,6 +133,16 @@ static void flip_bits(struct sim_net *net, struct sim_datagram *datagram)
     datagram->corrupted = true;
 }
 
+static struct sim_link *link_of(struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
+{
+    return &endpoint->links[to->ip[2] % SIM_MAX_NETWORKS];
+}
+
+static double link_rate(const struct sim_net *net, const struct dw_llp_addr *to)
+{
+    return net->impairment.bytes_per_ns / (net->slow_networks >> to->ip[2] & 1 ? 4 : 1);
+}
+
 /* What waits at the port is what has not left by the time a datagram comes there. False: no room.
  */
 static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, uint64_t *at_ns)
@@ -141,15 +151,16 @@ static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, 
     struct sim_endpoint *to = endpoint_at(net, &datagram->to);
     if (impairment->port_bytes_per_ns <= 0 || !to)
         return true;
-    if (to->port_free_ns < *at_ns)
-        to->port_free_ns = *at_ns;
-    if ((double)(to->port_free_ns - *at_ns) * impairment->port_bytes_per_ns + datagram->bytes >
+    struct sim_link *port = link_of(to, &datagram->to);
+    if (port->port_free_ns < *at_ns)
+        port->port_free_ns = *at_ns;
+    if ((double)(port->port_free_ns - *at_ns) * impairment->port_bytes_per_ns + datagram->bytes >
         impairment->port_bytes) {
         net->port_dropped++;
         return false;
     }
-    to->port_free_ns += 1 + (uint64_t)(datagram->bytes / impairment->port_bytes_per_ns);
-    *at_ns = to->port_free_ns;
+    port->port_free_ns += 1 + (uint64_t)(datagram->bytes / impairment->port_bytes_per_ns);
+    *at_ns = port->port_free_ns;
     return true;
 }
 
@@ -167,12 +178,13 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
     memcpy(datagram->buf, buf, bytes);
     if (sim_random_permille(&net->random_state, impairment->corrupt_permille))
         flip_bits(net, datagram);
-    uint64_t at_ns = from->link_free_ns + impairment->delay_ns;
+    struct sim_link *link = link_of(from, to);
+    uint64_t at_ns = link->free_ns + impairment->delay_ns;
     if (impairment->jitter_ns)
         at_ns += sim_random_below(&net->random_state, impairment->jitter_ns);
-    if (at_ns <= from->last_arrival_ns)
-        at_ns = from->last_arrival_ns + 1;
-    from->last_arrival_ns = at_ns;
+    if (at_ns <= link->last_arrival_ns)
+        at_ns = link->last_arrival_ns + 1;
+    link->last_arrival_ns = at_ns;
     if (!pass_port(net, datagram, &at_ns)) {
         free(datagram);
         return;
@@ -232,10 +244,11 @@ static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, co
                      uint32_t bytes, bool whole)
 {
     struct sim_net *net = from->net;
+    struct sim_link *link = link_of(from, to);
     net->sent++;
-    if (from->link_free_ns < net->now_ns)
-        from->link_free_ns = net->now_ns;
-    from->link_free_ns += 1 + (uint64_t)(bytes / net->impairment.bytes_per_ns);
+    if (link->free_ns < net->now_ns)
+        link->free_ns = net->now_ns;
+    link->free_ns += 1 + (uint64_t)(bytes / link_rate(net, to));
     enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
     if (verdict == SIM_DROP || is_cut(from, to) || !pass_router(from, to, bytes, whole) ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
@@ -257,14 +270,14 @@ static struct sim_endpoint *endpoint_of(struct dw_llp *llp)
     return dw_container(llp, struct sim_endpoint, llp);
 }
 
-static bool is_full(const struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
+static bool is_full(struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
 {
     const struct sim_net *net = endpoint->net;
+    const uint64_t free_ns = link_of(endpoint, to)->free_ns;
     if (net->full_host && net->full_host == to->ip[3])
         return true;
-    return endpoint->link_free_ns > net->now_ns &&
-           (double)(endpoint->link_free_ns - net->now_ns) * net->impairment.bytes_per_ns >
-               endpoint->llp.sndbuf_bytes;
+    return free_ns > net->now_ns &&
+           (double)(free_ns - net->now_ns) * link_rate(net, to) > endpoint->llp.sndbuf_bytes;
 }
 
 static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)

@@ -25,6 +25,8 @@ struct sim_impairment {
     uint32_t port_bytes;
 };
 
+#define SIM_MAX_NETWORKS 4
+
 struct sim_endpoint;
 
 struct sim_datagram {
@@ -50,6 +52,7 @@ struct sim_net {
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
     uint8_t cut_networks;  /* bit n: what is sent to 10.0.n.any vanishes */
     uint8_t cut_host;      /* ... if this host sends it; 0: any */
+    uint8_t slow_networks; /* bit n: 10.0.n.any has a quarter of the others' rate */
     /* A router's way on is so narrow: what does not fit is dropped until its sender's host has been
      * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none.
      */
@@ -72,6 +75,13 @@ struct sim_net {
     uint64_t port_dropped; /* the queue of a port was full */
 };
 
+/* Of a host to a network. */
+struct sim_link {
+    uint64_t free_ns; /* when all that was sent has left */
+    uint64_t last_arrival_ns;
+    uint64_t port_free_ns; /* when all that the switch has for it has left */
+};
+
 /* One socket. */
 struct sim_endpoint {
     struct dw_llp llp;
@@ -80,9 +90,7 @@ struct sim_endpoint {
     struct dw_llp_addr addr;
     struct dw_list queue;
     uint32_t queued_bytes; /* truesize */
-    uint64_t link_free_ns; /* when all that was sent has left */
-    uint64_t last_arrival_ns;
-    uint64_t port_free_ns;       /* when all that the switch has for it has left */
+    struct sim_link links[SIM_MAX_NETWORKS];
     uint32_t believed_mtu_bytes; /* of every path, until then; 0: nothing */
     uint64_t believed_until_ns;
     bool told; /* what came back for a datagram of ours */

@@ -36,6 +36,7 @@ static void plan_nodes(struct sim_rd *rd)
     config->mtu_bytes = SIM_RANDOM_OF(random, mtus);
     if (percent(rd, 30)) {
         config->networks = 2 + (unsigned)below(rd, SIM_MAX_NETWORKS - 1);
+        config->alike = percent(rd, 50);
         rd->cut_ns = SIM_RANDOM_OF(random, cuts_ns);
     }
     config->first_serial = SIM_RANDOM_OF(random, first_serials);

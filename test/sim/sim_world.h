@@ -11,7 +11,6 @@
 #include "test/sim/sim_net.h"
 
 #define SIM_MAX_NODES    16
-#define SIM_MAX_NETWORKS 3
 
 struct sim_world;
 
@@ -35,6 +34,7 @@ struct sim_config {
     uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
     unsigned networks;       /* each node has an interface in each: the first leads, by its MTU */
+    bool alike;              /* it has the MTU of the others; all are used together */
     uint32_t path_mtu_bytes; /* as of struct sim_net */
     uint8_t hosts[SIM_MAX_NODES]; /* last byte of the node's address; 0: its index + 1 */
     uint64_t start_ns;            /* by the virtual clock */

@@ -124,13 +124,13 @@ static void held__one_has_many__the_other_is_told_too(void **state)
     meet(f, HERE, OTHER);
     struct sim_endpoint *socket =
         dw_container(f->world.nodes[HERE].qp->port->datagrams.llp, struct sim_endpoint, llp);
-    socket->link_free_ns = f->world.net.now_ns + MS;
+    socket->links[0].free_ns = f->world.net.now_ns + MS;
     for (unsigned i = 0; i < WRITES; i++)
         assert_int_equal(fixture_post(f, FULL, HERE, i, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS / 4);
     assert_int_equal(fixture_post(f, OTHER, HERE, 1, IBV_WR_RDMA_WRITE, 0, local, BYTES, mr), 0);
     sim_world_run_for(&f->world, MS);
-    assert_true(f->world.net.now_ns > socket->link_free_ns);
+    assert_true(f->world.net.now_ns > socket->links[0].free_ns);
     fixture_assert_status(f, OTHER, 1, IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
     fixture_run(f, 4 * SECOND);
     assert_int_equal(fixture_count(f, FULL, IBV_WC_RDMA_WRITE), WRITES);

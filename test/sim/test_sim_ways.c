@@ -104,6 +104,98 @@ static void way_fails_amid_a_transfer__it_goes_on_by_another(void **state)
     }
 }
 
+/* ---- several together ---- */
+
+#define LARGE_BYTES (8u << 20)
+
+static struct fixture *open_alike(unsigned networks)
+{
+    struct fixture *f = fixture_new();
+    f->config.networks = networks;
+    f->config.alike = true;
+    f->config.impairment.bytes_per_ns = 0.03125; /* 250 Mb/s */
+    f->config.device.peer_timeout_ns = 60 * SECOND;
+    fixture_open(f);
+    return f;
+}
+
+/* How long a transfer takes; while it lasts some networks are cut, from and until then. */
+static uint64_t transfer_ns(struct fixture *f, enum ibv_wr_opcode opcode, uint8_t cut,
+                            uint64_t cut_after_ns, uint64_t cut_for_ns)
+{
+    uint8_t *local = fixture_payload(1, LARGE_BYTES), *remote = fixture_payload(2, LARGE_BYTES);
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, LARGE_BYTES);
+    const bool read = opcode == IBV_WR_RDMA_READ;
+    const uint64_t begin_ns = f->world.net.now_ns;
+    f->wc_count = 0;
+    assert_int_equal(fixture_post(f, 0, 1, 2, opcode, 0, local, LARGE_BYTES, mr), 0);
+    while (!f->wc_count && f->world.net.now_ns - begin_ns < 20 * SECOND) {
+        const uint64_t age_ns = f->world.net.now_ns - begin_ns;
+        f->world.net.cut_networks =
+            age_ns >= cut_after_ns && age_ns < cut_after_ns + cut_for_ns ? cut : 0;
+        sim_world_run_for(&f->world, MS);
+    }
+    const uint64_t took_ns = f->world.net.now_ns - begin_ns;
+    fixture_assert_status(f, 0, 2, read ? IBV_WC_RDMA_READ : IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS);
+    assert_memory_equal(local, remote, LARGE_BYTES);
+    f->world.net.cut_networks = 0;
+    fixture_run(f, SECOND);
+    free(local);
+    free(remote);
+    return took_ns;
+}
+
+static const enum ibv_wr_opcode both[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+
+static void alike__records_take_all_of_them(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fixture *one = open_alike(1), *four = open_alike(4);
+        const uint64_t one_ns = transfer_ns(one, both[i], 0, 0, 0);
+        (void)transfer_ns(four, both[i], 0, 0, 0); /* that finds them */
+        const uint64_t four_ns = transfer_ns(four, both[i], 0, 0, 0);
+        assert_true((double)one_ns >= 3.7 * (double)four_ns);
+        four->world.net.slow_networks = 4;
+        (void)transfer_ns(four, both[i], 0, 0, 0);
+        assert_true((double)one_ns >= 3.1 * (double)transfer_ns(four, both[i], 0, 0, 0));
+        assert_int_equal(
+            sim_counters(&four->world, 0)->ways_left + sim_counters(&four->world, 1)->ways_left, 0);
+        fixture_close(one);
+        fixture_close(four);
+    }
+}
+
+static void alike__one_is_cut__left_soon__taken_back(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 4; i++) { /* which one */
+        struct fixture *f = open_alike(4);
+        (void)transfer_ns(f, both[i % 2], 0, 0, 0);
+        const uint64_t all_ns = transfer_ns(f, both[i % 2], 0, 0, 0);
+        const uint64_t cut_ns = transfer_ns(f, both[i % 2], (uint8_t)(1 << i / 2), 20 * MS, SECOND);
+        assert_in_range(cut_ns, all_ns, all_ns * 3 / 2 + 20 * MS);
+        f->world.net.now_ns += 5 * SECOND; /* at rest nothing else does */
+        (void)transfer_ns(f, both[i % 2], 0, 0, 0);
+        assert_in_range(transfer_ns(f, both[i % 2], 0, 0, 0), all_ns / 2, all_ns * 21 / 20);
+        fixture_close(f);
+    }
+}
+
+static void alike__losses__all_comes(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct fixture *f = open_alike(4);
+        f->world.net.impairment.loss_permille = 20;
+        f->world.net.impairment.reorder_permille = 20;
+        f->world.net.impairment.reorder_ns = 200000;
+        for (unsigned n = 0; n < 3; n++)
+            (void)transfer_ns(f, both[i], 0, 0, 0);
+        fixture_close(f);
+    }
+}
+
 /* It is the peer that does not answer: what it reads first came by the way that works. */
 static void peer_computes__the_way_stays(void **state)
 {
@@ -205,6 +297,9 @@ int main(void)
         cmocka_unit_test(first_choice_leads_nowhere__another_is_found),
         cmocka_unit_test(first_choice_leads_nowhere__one_sends),
         cmocka_unit_test(way_fails_amid_a_transfer__it_goes_on_by_another),
+        cmocka_unit_test(alike__records_take_all_of_them),
+        cmocka_unit_test(alike__one_is_cut__left_soon__taken_back),
+        cmocka_unit_test(alike__losses__all_comes),
         cmocka_unit_test(peer_computes__the_way_stays),
         cmocka_unit_test(losses__the_way_stays),
         cmocka_unit_test(no_way__warned_once__goes_on_later),

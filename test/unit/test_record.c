@@ -276,9 +276,9 @@ static void record_source__sends_what_is_granted(void **state)
     assert_false(dw_record_source_ready(&source));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         bool any = steps[i].next.end != 0;
-        assert_true(dw_record_source_on_status(&source, steps[i].granted, NULL, 0));
+        assert_true(dw_record_source_on_status(&source, 0, steps[i].granted, NULL, 0));
         assert_int_equal(dw_record_source_ready(&source), any);
-        assert_int_equal(dw_record_source_next(&source, SEGMENT, &range, &again), any);
+        assert_int_equal(dw_record_source_next(&source, 0, SEGMENT, &range, &again), any);
         assert_false(again);
         if (any)
             assert_memory_equal(&range, &steps[i].next, sizeof range);
@@ -309,9 +309,10 @@ static void record_source_on_status__outside_the_record(void **state)
         struct dw_range range;
         bool again;
         source = (struct dw_record_source){.total = TOTAL, .granted = SEGMENT};
-        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
-        assert_int_equal(dw_record_source_on_status(&source, cases[i].granted, cases[i].missing, 2),
-                         cases[i].good);
+        assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
+        assert_int_equal(
+            dw_record_source_on_status(&source, 0, cases[i].granted, cases[i].missing, 2),
+            cases[i].good);
         if (!cases[i].good) {
             assert_int_equal(source.again.count, 0);
             assert_int_equal(source.granted, SEGMENT);
@@ -341,16 +342,16 @@ static void record_source_next__again_goes_first(void **state)
 
     source = (struct dw_record_source){.total = 400, .granted = 400};
     for (unsigned i = 0; i < 2; i++)
-        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
-    assert_true(dw_record_source_on_status(&source, 400, missing, 4));
+        assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
+    assert_true(dw_record_source_on_status(&source, 0, 400, missing, 4));
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_true(dw_record_source_ready(&source));
-        assert_true(dw_record_source_next(&source, SEGMENT, &range, &again));
+        assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
         assert_memory_equal(&range, &expected[i].range, sizeof range);
         assert_int_equal(again, expected[i].again);
     }
     assert_false(dw_record_source_ready(&source));
-    assert_false(dw_record_source_next(&source, SEGMENT, &range, &again));
+    assert_false(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
     dw_ranges_fini(&source.again);
 }
 

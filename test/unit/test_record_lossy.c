@@ -60,7 +60,8 @@ static void source_sends(struct world *w)
             continue;
         bool ready = dw_record_source_ready(&w->source);
         uint32_t max = 1 + random_below(&w->rng, SEGMENT);
-        assert_for_seed(w->seed, dw_record_source_next(&w->source, max, &range, &again) == ready);
+        assert_for_seed(w->seed,
+                        dw_record_source_next(&w->source, 0, max, &range, &again) == ready);
         if (!ready)
             return;
         assert_for_seed(w->seed, range.start < range.end && range.end - range.start <= max);
@@ -126,7 +127,7 @@ static void deliver(struct world *w)
     for (unsigned i = 0; i < PATH; i++) {
         struct status *status = &w->statuses[i];
         if (status->due_ns && status->due_ns <= w->now_ns) {
-            assert_for_seed(w->seed, dw_record_source_on_status(&w->source, status->granted,
+            assert_for_seed(w->seed, dw_record_source_on_status(&w->source, 0, status->granted,
                                                                 status->missing, status->count));
             status->due_ns = 0;
         }
