@@ -19,6 +19,11 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
         dw_peer_on_use(peer);
     }
     peer->timestamp = header->timestamp;
+    if (header->type == DW_LLP_RECORD && header->timestamp_echo) {
+        const uint16_t took =
+            (uint16_t)((uint16_t)(now_ns >> DW_TIMESTAMP_SHIFT) - header->timestamp_echo);
+        dw_recordwin_on_answer(&peer->records.win, (uint64_t)took << DW_TIMESTAMP_SHIFT, now_ns);
+    }
     /* It has our token, so it has our address too: both come together. */
     dw_handle_of(peer)->heard = dw_met_of(peer)->goes_on = peer->introduced = true;
     peer->records.contact.heard_ns = now_ns;

@@ -52,7 +52,7 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 static uint32_t share_of_window(const struct dw_record *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
-    const uint64_t datagrams = dw_recordwin_datagrams(peer->win, dw_record_payload_bytes(peer));
+    const uint64_t datagrams = dw_recordwin_datagrams(&peer->win, dw_record_payload_bytes(peer));
     return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), peer->due_bytes);
 }
 
@@ -68,6 +68,8 @@ static uint32_t share_of_budget(const struct dw_record *sink)
 static uint32_t grantable(const struct dw_record *sink)
 {
     const uint32_t of_budget = share_of_budget(sink), of_window = share_of_window(sink);
+    if (of_window <= of_budget && of_window < sink->in.total - sink->in.granted)
+        dw_recordwin_on_full(&sink->peer->win);
     return of_budget < of_window ? of_budget : of_window;
 }
 
@@ -85,8 +87,12 @@ static void take_turn(struct dw_record_peer *peer)
         return;
     struct dw_record *sink = oldest_wanting(peer);
     dw_list_remove(&sink->grant_link);
-    if (!peer->aside && share_of_window(sink))
+    if (peer->aside)
+        return;
+    if (share_of_window(sink))
         dw_list_append(&peer->records->want, &sink->grant_link);
+    else
+        dw_recordwin_on_full(&peer->win);
 }
 
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state)

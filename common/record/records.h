@@ -86,7 +86,6 @@ struct dw_record_peer {
     uint16_t asked_count;    /* open by its own reads and writes */
     uint16_t own_count;      /* open by ours: no more than works */
     struct dw_recordwin win; /* of its records to us */
-    struct dw_record_round round;
     bool aside;      /* nothing of records comes from it: others may have what is due of it */
     bool sinks_late; /* one was found overdue, and no answer to a probe has come since */
 };

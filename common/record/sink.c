@@ -27,7 +27,7 @@ static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
     struct dw_range *missing = status.ranges;
     const unsigned max = DW_RECORD_MAX_RANGES;
     const uint32_t payload = dw_record_payload_bytes(peer);
-    const uint32_t window = dw_recordwin_datagrams(peer->win, payload) * payload;
+    const uint32_t window = dw_recordwin_datagrams(&peer->win, payload) * payload;
     const unsigned n = sign == GAP ? dw_record_sink_on_gap(&sink->in, window, missing, max)
                        : sign == OVERTAKEN
                            ? dw_record_sink_on_overtaken(&sink->in, missing, max)
@@ -36,8 +36,8 @@ static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
         return;
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
     for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
-        dw_recordwin_on_datagrams(&peer->win, &peer->round, 0,
-                                  (missing[i].end - missing[i].start - 1) / payload + 1, payload);
+        dw_recordwin_on_lost(&peer->win, (missing[i].end - missing[i].start - 1) / payload + 1,
+                             payload);
         peer->records->ops->on_lost(peer, now_ns);
     }
     /* What a full socket refuses is as good as lost: the timer asks again. */
@@ -185,7 +185,7 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     if (new_bytes && placing->data)
         dw_copy(sink->addr + placing->offset, placing->data, placing->length);
     if (new_bytes)
-        dw_recordwin_on_datagrams(&peer->win, &peer->round, 1, 0, dw_record_payload_bytes(peer));
+        dw_recordwin_on_came(&peer->win, 1, dw_record_payload_bytes(peer));
     dw_grant_on_came(sink, new_bytes);
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
