@@ -6,8 +6,8 @@
 
 #include "common/record/records.h"
 
-/* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
- * that of the least grant, unless it ends its record, for each costs a datagram. */
+/* Of the socket's buffer the part that is left to eager datagrams; and of the budget that of the
+ * least grant, unless it ends its record, for each costs a datagram. */
 #define PART_DEN 4
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way; half does not fill long paths. */
@@ -35,14 +35,15 @@ void dw_records_size_budgets(struct dw_records *records)
         port->mtu_max_bytes = (uint32_t)bytes;
 }
 
-/* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
-static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due)
+/* Of a bound, of which so much is due already, what the sink may have: at least so much, or all
+ * that is left of it; 0: wait. */
+static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due, uint64_t least)
 {
     const uint64_t room = due < bound ? ((bound - due) << 10) / sink->cost_per_kib : 0;
     const uint32_t left = sink->in.total - sink->in.granted;
     if (room >= left)
         return left;
-    if (due + bound / PART_DEN > bound)
+    if (due + least > bound)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
@@ -52,8 +53,10 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 static uint32_t share_of_window(const struct dw_record *sink)
 {
     const struct dw_record_peer *peer = sink->peer;
-    const uint64_t datagrams = dw_recordwin_datagrams(&peer->win, dw_record_payload_bytes(peer));
-    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), peer->due_bytes);
+    const uint64_t each = dw_llp_truesize(peer->ah->peer_datagram_bytes);
+    const uint32_t payload = dw_record_payload_bytes(peer);
+    return share(sink, dw_recordwin_datagrams(&peer->win, payload) * each, peer->due_bytes,
+                 dw_recordwin_part_datagrams(&peer->win, payload) * each);
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
@@ -61,7 +64,8 @@ static uint32_t share_of_budget(const struct dw_record *sink)
     const struct dw_records *records = sink->peer->records;
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
     const uint64_t budget = records->grant_budget_bytes;
-    return share(sink, window < budget ? window : budget, records->due_bytes);
+    const uint64_t bound = window < budget ? window : budget;
+    return share(sink, bound, records->due_bytes, bound / PART_DEN);
 }
 
 /* What may be granted to the sink now; 0: wait. */

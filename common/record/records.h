@@ -80,14 +80,14 @@ struct dw_record_peer {
     struct dw_contact contact;
     struct dw_list ends;   /* sinks and sources, oldest first */
     struct dw_list want;   /* sinks in state WANTING, oldest first */
-    uint32_t index;        /* unique in the service, of 31 bits: makes keys of its records */
+    uint32_t index : 31;   /* unique in the service: makes keys of its records */
+    bool aside : 1;        /* nothing of records comes from it: others may have what is due of it */
     uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;
-    uint16_t asked_count;    /* open by its own reads and writes */
-    uint16_t own_count;      /* open by ours: no more than works */
-    struct dw_recordwin win; /* of its records to us */
-    bool aside;      /* nothing of records comes from it: others may have what is due of it */
-    bool sinks_late; /* one was found overdue, and no answer to a probe has come since */
+    uint16_t asked_count : 15; /* open by its own reads and writes */
+    bool sinks_late : 1;       /* one was found overdue, and no answer to a probe has come since */
+    uint16_t own_count;        /* open by ours: no more than works */
+    struct dw_recordwin win;   /* of its records to us */
 };
 
 enum dw_record_state {
