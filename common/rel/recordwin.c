@@ -4,8 +4,8 @@
 
 /* A round, with a queue: TCP's grows by one half (RFC 9438 4.3), but loses less of its bursts. */
 #define GROWTH_DATAGRAMS 2
-/* Of the window, without one: what a cut took is back after five rounds. */
-#define GROWTH_DEN 16
+/* Of the window, without one: what a cut took is back after three rounds. */
+#define GROWTH_DEN 8
 
 /* Of the base: how long it takes to believe that the way has become 64 us longer. Half: a queue
  * that stands for a minute is taken for a longer way; twice: a longer way for a queue, for minutes.
@@ -86,7 +86,8 @@ void dw_recordwin_on_came(struct dw_recordwin *win, unsigned datagrams, uint32_t
 
 void dw_recordwin_on_lost(struct dw_recordwin *win, unsigned datagrams, uint32_t payload)
 {
-    if (win->cut_now || !has_queue(win)) {
+    /* In two rounds in a row: a host that is busy for a moment delays answers, too. */
+    if (win->cut_now || !win->queue || !has_queue(win)) {
         go_on(win, 0, datagrams, payload);
         return;
     }

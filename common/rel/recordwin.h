@@ -5,12 +5,12 @@
  *
  * A round ends when a window of datagrams has come or has been asked for again. There is a queue
  * on the way while the fastest answer of a round takes DW_RECORDWIN_QUEUE_NS longer than the
- * fastest so far, which is forgotten slowly. A loss behind a queue is taken for its overflow: the
- * window shrinks as CUBIC's (RFC 9438), at most once a round. Where there is no queue a loss is
- * taken for a bad link, up to one in eight; more, for a queue too short to be seen, and halves the
- * window. It grows only in rounds that used all of it: it doubles at first, until there is a queue
- * or a loss that counts; from then on it grows fast without a queue, and with one at a pace to
- * share it with TCP.
+ * fastest so far, which is forgotten slowly. A loss in the second round of a queue, or a later one,
+ * is taken for its overflow: the window shrinks as CUBIC's (RFC 9438), at most once a round. Other
+ * losses are taken for a bad link, up to one in eight; more, for a queue too short to be seen, and
+ * halve the window. It grows only in rounds that used all of it: it doubles at first, until there
+ * is a queue or a loss that counts; from then on it grows fast without a queue, and with one at a
+ * pace to share it with TCP.
  */
 #pragma once
 

@@ -54,7 +54,7 @@ static void recordwin__doubles_until_something_is_cut(void **state)
     pass(&win, 4 * FIRST, 2, BASE_NS);
     assert_int_equal(win.datagrams, 2 * FIRST);
     pass(&win, 2 * FIRST, 0, BASE_NS);
-    assert_int_equal(win.datagrams, 2 * FIRST + 2 * FIRST / 16 + 1);
+    assert_int_equal(win.datagrams, 2 * FIRST + 2 * FIRST / 8 + 1);
 }
 
 static void recordwin__not_used__does_not_grow(void **state)
@@ -104,19 +104,22 @@ static void recordwin__loss_behind_a_queue__shrinks_once_a_round(void **state)
     struct dw_recordwin win = {.datagrams = 100};
 
     pass(&win, 100, 0, BASE_NS);
-    pass(&win, 50, 0, QUEUE_NS);
+    pass(&win, 100, 0, QUEUE_NS);
     dw_recordwin_on_lost(&win, 1, PAYLOAD);
-    assert_int_equal(win.datagrams, 140);
+    assert_int_equal(win.datagrams, 200); /* the first round of the queue */
+    pass(&win, 150, 0, QUEUE_NS);
+    dw_recordwin_on_lost(&win, 1, PAYLOAD);
+    assert_int_equal(win.datagrams, 141);
     assert_int_equal(dw_recordwin_part_datagrams(&win, PAYLOAD), DW_RECORDWIN_BURST);
-    pass(&win, 140, 2, QUEUE_NS);
-    assert_int_equal(win.datagrams, 140);
+    pass(&win, 141, 2, QUEUE_NS);
+    assert_int_equal(win.datagrams, 141);
     pass(&win, 1, 1, QUEUE_NS);
     assert_int_equal(win.datagrams, 98);
     pass(&win, 98, 0, BASE_NS);
     assert_int_equal(win.datagrams, 98);
     assert_int_equal(dw_recordwin_part_datagrams(&win, PAYLOAD), 98 / 4);
     pass(&win, 98, 0, BASE_NS);
-    assert_int_equal(win.datagrams, 98 + 98 / 16 + 1);
+    assert_int_equal(win.datagrams, 98 + 98 / 8 + 1);
 }
 
 /* Losses at the beginning of a round, before anything tells of the queue. */
