@@ -104,8 +104,8 @@ static int send_flow(const struct sockaddr_in *to, unsigned seconds, const char 
         fail("connect");
     const uint64_t end_ns = clock_ns() + seconds * SECOND_NS;
     while (clock_ns() < end_ns)
-        if (write(fd, chunk, sizeof chunk) < 0)
-            fail("write");
+        if (send(fd, chunk, sizeof chunk, MSG_NOSIGNAL) < 0) /* the sink has been ended */
+            return 1;
     return 0;
 }
 
