@@ -128,9 +128,11 @@ static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t l
                         uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
-    struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
+    struct dw_arrival arrival = {
+        .buf = buf, .len = len, .train = train, .marked = datagrams->llp->marked};
     counters->rx_datagrams++;
     counters->rx_bytes += len;
+    counters->rx_marked += arrival.marked;
     if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
         return;
     const uint8_t seal = arrival.header.flags & (DW_LLP_NO_CRC | DW_LLP_SEALED);
@@ -171,6 +173,8 @@ int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *
 {
     struct dw_llp_train train = {
         .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
+    /* Their sink shrinks its window for a mark; of what else is sent nobody heeds it. */
+    train.ecn = *(const uint8_t *)iov[0].iov_base % 16 == DW_LLP_RECORD;
     for (unsigned i = 0; i < n; i++)
         train.total_bytes += (uint32_t)iov[i].iov_len;
     return datagrams->llp->ops->send(datagrams->llp, &train);

@@ -109,7 +109,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         rc = -errno;
         if (!is_pending_error(udp, -rc))
             break;
-        if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO) {
+        if (rc == -EMSGSIZE && bytes <= segment && udp->discovery == IP_PMTUDISC_DO) {
             set_discovery(udp, IP_PMTUDISC_WANT);
             attempt--;
         }
@@ -120,17 +120,39 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     return -EAGAIN;
 }
 
+/* Room for UDP_SEGMENT or UDP_GRO, and the mark. */
+#define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)))
+
+/* Appends one; msg_control has CONTROL_BYTES of zeros. */
+static void add_control(struct msghdr *msg, int level, int type, const void *value, size_t bytes)
+{
+    struct cmsghdr *cmsg = (void *)((char *)msg->msg_control + msg->msg_controllen);
+    cmsg->cmsg_level = level;
+    cmsg->cmsg_type = type;
+    cmsg->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(cmsg), value, bytes);
+    msg->msg_controllen += CMSG_SPACE(bytes);
+}
+
+/* Who would not see the mark of a queue does not invite it; all processes of a job are alike. */
+static void add_ecn(const struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
+{
+    const int ect0 = 2;
+    if (!train->ecn || !(udp->llp.gro || udp->gro_allowed))
+        return;
+    if (train->to->family == AF_INET6)
+        add_control(msg, IPPROTO_IPV6, IPV6_TCLASS, &ect0, sizeof ect0);
+    else
+        add_control(msg, IPPROTO_IP, IP_TOS, &ect0, sizeof ect0);
+}
+
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
     const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof segment_bytes)] = {0};
-    struct cmsghdr *cmsg = (void *)control;
-    cmsg->cmsg_level = IPPROTO_UDP;
-    cmsg->cmsg_type = UDP_SEGMENT;
-    cmsg->cmsg_len = CMSG_LEN(sizeof segment_bytes);
-    memcpy(CMSG_DATA(cmsg), &segment_bytes, sizeof segment_bytes);
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
     msg.msg_control = control;
-    msg.msg_controllen = sizeof control;
+    add_control(&msg, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
+    add_ecn(udp, &msg, train);
     int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
     udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
@@ -172,12 +194,22 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
     return 0;
 }
 
+static int send_one(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
+{
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
+    msg.msg_control = control;
+    add_ecn(udp, &msg, train);
+    if (!msg.msg_controllen)
+        msg.msg_control = NULL;
+    return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
+}
+
 static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
     if (train->total_bytes <= train->segment_bytes)
-        return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
+        return send_one(udp, msg, train);
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (udp->llp.gso) {
@@ -207,6 +239,17 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
 /* ---- receive ---- */
 
+/* Also tells of marks from now on. */
+static bool switch_gro_on(const struct dw_udp *udp)
+{
+    if (dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) != 0)
+        return false;
+    (void)dw_set_int(udp->fd, IPPROTO_IP, IP_RECVTOS, 1);
+    if (udp->family == AF_INET6)
+        (void)dw_set_int(udp->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    return true;
+}
+
 /* A socket that may receive trains takes longer for every datagram, so it may only once they seem
  * to come: until then the kernel cuts them up, and they arrive as datagrams alike, back to back. */
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
@@ -214,7 +257,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
     if (fits && bytes == udp->before_bytes) {
         udp->gro_allowed = false;
-        udp->llp.gro = dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+        udp->llp.gro = switch_gro_on(udp);
     }
     udp->before_bytes = bytes;
 }
@@ -231,19 +274,35 @@ static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *seg
     return bytes;
 }
 
-/* While GRO is on: may be a train. -1: errno. */
+static unsigned first_int(struct cmsghdr *cmsg)
+{
+    unsigned value = 0;
+    if (cmsg->cmsg_len >= CMSG_LEN(sizeof value))
+        memcpy(&value, CMSG_DATA(cmsg), sizeof value);
+    return value;
+}
+
+/* While GRO is on: may be a train, whose datagrams are marked alike. -1: errno. */
 static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct iovec iov = {.iov_base = buf, .iov_len = DW_LLP_SLOT_BYTES};
     int told = 0;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof told)];
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES];
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     const long bytes = syscall(SYS_recvmsg, udp->fd, &msg, MSG_TRUNC);
-    const struct cmsghdr *cmsg = bytes > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-    if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-        cmsg->cmsg_len == CMSG_LEN(sizeof told))
-        memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+    udp->llp.marked = false;
+    if (bytes <= 0)
+        msg.msg_controllen = 0;
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
+        const bool v4 = cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS;
+        const bool v6 = cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS;
+        if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
+            cmsg->cmsg_len == CMSG_LEN(sizeof told))
+            memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+        else if (v4 || v6) /* a byte, and an int of 0 to 255 in the host's order */
+            udp->llp.marked = (v4 ? *CMSG_DATA(cmsg) : first_int(cmsg)) % 4 == 3;
+    }
     *segment_bytes = (uint32_t)(told > 0 && told < bytes ? told : bytes);
     return bytes;
 }
@@ -255,6 +314,7 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
         long bytes =
             llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
         const int error = bytes < 0 ? errno : 0;
+        llp->marked &= bytes >= 0;
         if (error == EAGAIN &&
             (bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES)) >= 0)
             *segment_bytes = (uint32_t)bytes;
@@ -473,7 +533,7 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     /* Switched on when trains come: until then it would only cost time. */
     udp->gro_allowed = attr->gro == DIWARP_AUTO;
-    udp->llp.gro = attr->gro == DIWARP_ON && dw_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    udp->llp.gro = attr->gro == DIWARP_ON && switch_gro_on(udp);
     *llp = &udp->llp;
     return 0;
 }

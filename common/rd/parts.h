@@ -138,6 +138,7 @@ struct dw_incoming {
     struct dw_segment segment;
     bool sequenced; /* its datagram has a PSN */
     bool in_order;  /* ... and all before that have come */
+    bool marked;    /* it met congestion on the way */
     uint64_t now_ns;
 };
 

@@ -162,6 +162,9 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
         return false;
     if (!in->sequenced || !(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
         /* Of a record, or it answers a short read of ours. */
+        if (in->marked && !in->sequenced)
+            dw_recordwin_on_marked(&in->peer->records.win,
+                                   dw_record_payload_bytes(&in->peer->records));
         dw_sink_on_segment(&in->peer->records, &in->segment, in->now_ns);
         return true;
     }

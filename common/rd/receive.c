@@ -209,6 +209,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
         .peer = peer,
         .ends = {.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}},
         .now_ns = now_ns,
+        .marked = arrival->marked,
     };
     heard_from(peer, header, now_ns);
     if (arrival->intro && !header->path)
@@ -242,6 +243,8 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
     if (!placing.sink)
         return true; /* damaged */
     heard_from(peer, header, now_ns);
+    if (arrival->marked)
+        dw_recordwin_on_marked(&peer->records.win, dw_record_payload_bytes(&peer->records));
     dw_sink_place(&placing, now_ns);
     take_ack(peer, header, now_ns);
     return true;

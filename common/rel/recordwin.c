@@ -84,14 +84,24 @@ void dw_recordwin_on_came(struct dw_recordwin *win, unsigned datagrams, uint32_t
     go_on(win, datagrams, 0, payload);
 }
 
-void dw_recordwin_on_lost(struct dw_recordwin *win, unsigned datagrams, uint32_t payload)
+static void shrink(struct dw_recordwin *win, uint32_t payload)
 {
-    /* In two rounds in a row: a host that is busy for a moment delays answers, too. */
-    if (win->cut_now || !win->queue || !has_queue(win)) {
-        go_on(win, 0, datagrams, payload);
-        return;
-    }
     begin_round(win);
     win->cut = win->cut_now = win->overflowed = true;
     set(win, dw_recordwin_datagrams(win, payload) * 7 / 10);
+}
+
+void dw_recordwin_on_lost(struct dw_recordwin *win, unsigned datagrams, uint32_t payload)
+{
+    /* In two rounds in a row: a host that is busy for a moment delays answers, too. */
+    if (win->cut_now || !win->queue || !has_queue(win))
+        go_on(win, 0, datagrams, payload);
+    else
+        shrink(win, payload);
+}
+
+void dw_recordwin_on_marked(struct dw_recordwin *win, uint32_t payload)
+{
+    if (!win->cut_now)
+        shrink(win, payload);
 }

@@ -89,3 +89,5 @@ void dw_recordwin_on_answer(struct dw_recordwin *win, uint64_t took_ns, uint64_t
 /* So many more have come; so many are asked for again, at most what the window has. */
 void dw_recordwin_on_came(struct dw_recordwin *win, unsigned datagrams, uint32_t payload);
 void dw_recordwin_on_lost(struct dw_recordwin *win, unsigned datagrams, uint32_t payload);
+/* One that came was marked by a queue: as an overflow (RFC 3168). */
+void dw_recordwin_on_marked(struct dw_recordwin *win, uint32_t payload);

@@ -202,6 +202,8 @@ void recordwin(void)
     given(datagrams <= now);
     dw_recordwin_on_answer(&win, nondet_u64(), nondet_u64());
     if (any_bool())
+        dw_recordwin_on_marked(&win, payload);
+    if (any_bool())
         dw_recordwin_on_came(&win, datagrams, payload);
     else
         dw_recordwin_on_lost(&win, datagrams, payload);

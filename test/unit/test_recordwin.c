@@ -122,6 +122,20 @@ static void recordwin__loss_behind_a_queue__shrinks_once_a_round(void **state)
     assert_int_equal(win.datagrams, 98 + 98 / 8 + 1);
 }
 
+static void recordwin__marked__shrinks_once_a_round(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 70);
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 70);
+    pass(&win, 70, 0, BASE_NS);
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 49);
+}
+
 /* Losses at the beginning of a round, before anything tells of the queue. */
 static void recordwin__nothing_tells__as_it_was(void **state)
 {
@@ -185,6 +199,7 @@ int main(void)
         cmocka_unit_test(recordwin__loss_without_a_queue__not_cut),
         cmocka_unit_test(recordwin__queue__ends_the_doubling),
         cmocka_unit_test(recordwin__loss_behind_a_queue__shrinks_once_a_round),
+        cmocka_unit_test(recordwin__marked__shrinks_once_a_round),
         cmocka_unit_test(recordwin__nothing_tells__as_it_was),
         cmocka_unit_test(recordwin__bounds),
         cmocka_unit_test(recordwin__base__is_forgotten_slowly),
