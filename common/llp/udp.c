@@ -96,7 +96,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     if (msg->msg_namelen == 0)
         return -EAFNOSUPPORT;
     for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
-        long sent = msg->msg_iovlen == 1 && !msg->msg_control
+        long sent = msg->msg_iovlen == 1 && !msg->msg_controllen
                         ? syscall(SYS_sendto, udp->fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
                                   msg->msg_name, msg->msg_namelen)
                         : syscall(SYS_sendmsg, udp->fd, msg, 0);
@@ -149,10 +149,7 @@ static void add_ecn(const struct dw_udp *udp, struct msghdr *msg, const struct d
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
     const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
-    msg.msg_control = control;
     add_control(&msg, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
-    add_ecn(udp, &msg, train);
     int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
     udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
@@ -176,11 +173,11 @@ static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, 
 }
 
 /* Datagram by datagram. What the socket refuses after the first one counts as lost. */
-__attribute__((noinline)) static int send_apart(struct dw_udp *udp,
+__attribute__((noinline)) static int send_apart(struct dw_udp *udp, struct msghdr msg,
                                                 const struct dw_llp_train *train)
 {
     struct iovec piece[TRAIN_IOVS_MAX];
-    struct msghdr msg = {.msg_iov = piece};
+    msg.msg_iov = piece;
     const struct iovec *iov = train->iov;
     size_t used = 0;
     for (uint32_t sent = 0, bytes; sent < train->total_bytes; sent += bytes) {
@@ -194,22 +191,16 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
     return 0;
 }
 
-static int send_one(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
-{
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
-    msg.msg_control = control;
-    add_ecn(udp, &msg, train);
-    if (!msg.msg_controllen)
-        msg.msg_control = NULL;
-    return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
-}
-
 static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
-    struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
+    struct msghdr msg = {.msg_iov = (struct iovec *)train->iov,
+                         .msg_iovlen = train->iov_count,
+                         .msg_control = control};
+    add_ecn(udp, &msg, train);
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
     if (train->total_bytes <= train->segment_bytes)
-        return send_one(udp, msg, train);
+        return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
     assert(train->total_bytes <= DW_LLP_TRAIN_BYTES);
     assert((train->total_bytes - 1) / train->segment_bytes < DW_LLP_TRAIN_DATAGRAMS);
     if (udp->llp.gso) {
@@ -221,7 +212,7 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
         udp->llp.counters->gso_fallbacks++;
         udp->llp.gso = udp->eio_in_row < EIO_MAX;
     }
-    return send_apart(udp, train);
+    return send_apart(udp, msg, train);
 }
 
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
