@@ -76,6 +76,9 @@ bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 
 /* ---- the entrance and the exit ---- */
 
+/* A STATUS is shorter, data mostly longer. */
+#define ECN_MIN_BYTES 512
+
 /* Whether a codec has found no error; if it has, it is counted. */
 static bool is_well_formed(struct diwarp_counters *counters, int error)
 {
@@ -173,9 +176,10 @@ int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *
 {
     struct dw_llp_train train = {
         .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
-    /* Their sink shrinks its window for a mark; of what else is sent nobody heeds it. */
-    train.ecn = *(const uint8_t *)iov[0].iov_base % 16 == DW_LLP_RECORD;
     for (unsigned i = 0; i < n; i++)
         train.total_bytes += (uint32_t)iov[i].iov_len;
+    /* Data of records, not a STATUS: their sink shrinks its window for a mark. */
+    const uint8_t type = *(const uint8_t *)iov[0].iov_base & 15;
+    train.ecn = type == DW_LLP_RECORD && train.total_bytes >= ECN_MIN_BYTES;
     return datagrams->llp->ops->send(datagrams->llp, &train);
 }
