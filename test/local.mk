@@ -108,6 +108,7 @@ EXTRA_DIST += \
 	test/net/fault_hosts.sh \
 	test/net/faults \
 	test/net/hostile_cases.sh \
+	test/net/neighbour \
 	test/net/rc_wire \
 	test/net/two_hosts \
 	test/net/wireshark \
@@ -333,6 +334,10 @@ endif
 check_PROGRAMS += test/net/forwarder
 test_net_forwarder_SOURCES = test/net/forwarder.c test/net/bottleneck.c
 test_net_forwarder_LDADD = -lm
+
+# TCP and echo requests beside diwarp: run by test/net/neighbour.
+check_PROGRAMS += test/net/neighbour_flow
+test_net_neighbour_flow_SOURCES = test/net/neighbour_flow.c
 
 # A stranger on the network: run by test/net/faults.
 check_PROGRAMS += test/net/hostile

@@ -76,6 +76,9 @@ bool dw_datagrams_trim(struct dw_datagrams *datagrams)
 
 /* ---- the entrance and the exit ---- */
 
+/* A STATUS is shorter, data mostly longer. */
+#define ECN_MIN_BYTES 512
+
 /* Whether a codec has found no error; if it has, it is counted. */
 static bool is_well_formed(struct diwarp_counters *counters, int error)
 {
@@ -128,9 +131,11 @@ static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t l
                         uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
-    struct dw_arrival arrival = {.buf = buf, .len = len, .train = train};
+    struct dw_arrival arrival = {
+        .buf = buf, .len = len, .train = train, .marked = datagrams->llp->marked};
     counters->rx_datagrams++;
     counters->rx_bytes += len;
+    counters->rx_marked += arrival.marked;
     if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
         return;
     const uint8_t seal = arrival.header.flags & (DW_LLP_NO_CRC | DW_LLP_SEALED);
@@ -173,5 +178,8 @@ int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *
         .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
     for (unsigned i = 0; i < n; i++)
         train.total_bytes += (uint32_t)iov[i].iov_len;
+    /* Data of records, not a STATUS: their sink shrinks its window for a mark. */
+    const uint8_t type = *(const uint8_t *)iov[0].iov_base & 15;
+    train.ecn = type == DW_LLP_RECORD && train.total_bytes >= ECN_MIN_BYTES;
     return datagrams->llp->ops->send(datagrams->llp, &train);
 }

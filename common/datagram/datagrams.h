@@ -41,6 +41,7 @@ struct dw_arrival {
     uint8_t *buf; /* all of it, header and trailer included; decrypted in place */
     uint32_t len;
     uint16_t train; /* in the first of what a receive call brought: how many; in the others 0 */
+    bool marked;    /* it met congestion on the way (RFC 3168) */
     struct dw_llp_header header;
     /* Once it has been opened: */
     const struct dw_intro *intro; /* NULL: it has none */

@@ -161,6 +161,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(tx_record_complete, "messages", "record-complete sent")                                    \
     X(rx_datagrams, "datagrams", "datagrams received")                                           \
     X(rx_bytes, "bytes", "UDP payload bytes received")                                           \
+    X(rx_marked, "datagrams", "of those, marked by a queue on the way (ECN)")                    \
     X(rx_syscalls, "calls", "receive calls that found data")                                     \
     X(rx_empty_syscalls, "calls", "receive calls that found nothing")                            \
     X(rx_send_msgs, "messages", "Send messages delivered")                                       \

@@ -30,6 +30,7 @@ struct dw_llp_train {
     uint32_t total_bytes;
     uint32_t segment_bytes;
     bool whole; /* none is cut in fragments, though the host may believe the path too narrow */
+    bool ecn;   /* ECN-capable (RFC 3168): a queue may mark them instead of dropping them */
 };
 
 /* Most in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field). */
@@ -80,9 +81,10 @@ struct dw_llp {
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;
-    bool gso;  /* off after a fallback that holds for every destination */
-    bool gro;  /* AUTO: on once trains come */
-    bool told; /* there may be messages of ICMP for icmp() */
+    bool gso;    /* off after a fallback that holds for every destination */
+    bool gro;    /* AUTO: on once trains come */
+    bool told;   /* there may be messages of ICMP for icmp() */
+    bool marked; /* what recv() brought last had met congestion (RFC 3168) */
 };
 
 /* `attr`: ports, buffers, GSO and GRO. `at`: the address to bind to; IP 0: any. -EADDRINUSE,

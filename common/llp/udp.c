@@ -96,7 +96,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     if (msg->msg_namelen == 0)
         return -EAFNOSUPPORT;
     for (unsigned attempt = 1; attempt <= ATTEMPTS; attempt++) {
-        long sent = msg->msg_iovlen == 1 && !msg->msg_control
+        long sent = msg->msg_iovlen == 1 && !msg->msg_controllen
                         ? syscall(SYS_sendto, udp->fd, msg->msg_iov->iov_base, (size_t)bytes, 0,
                                   msg->msg_name, msg->msg_namelen)
                         : syscall(SYS_sendmsg, udp->fd, msg, 0);
@@ -109,7 +109,7 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
         rc = -errno;
         if (!is_pending_error(udp, -rc))
             break;
-        if (rc == -EMSGSIZE && !msg->msg_control && udp->discovery == IP_PMTUDISC_DO) {
+        if (rc == -EMSGSIZE && bytes <= segment && udp->discovery == IP_PMTUDISC_DO) {
             set_discovery(udp, IP_PMTUDISC_WANT);
             attempt--;
         }
@@ -120,17 +120,36 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     return -EAGAIN;
 }
 
+/* Room for UDP_SEGMENT or UDP_GRO, and the mark. */
+#define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)))
+
+/* Appends one; msg_control has CONTROL_BYTES of zeros. */
+static void add_control(struct msghdr *msg, int level, int type, const void *value, size_t bytes)
+{
+    struct cmsghdr *cmsg = (void *)((char *)msg->msg_control + msg->msg_controllen);
+    cmsg->cmsg_level = level;
+    cmsg->cmsg_type = type;
+    cmsg->cmsg_len = CMSG_LEN(bytes);
+    memcpy(CMSG_DATA(cmsg), value, bytes);
+    msg->msg_controllen += CMSG_SPACE(bytes);
+}
+
+/* Who would not see the mark of a queue does not invite it; all processes of a job are alike. */
+static void add_ecn(const struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
+{
+    const int ect0 = 2;
+    if (!train->ecn || !(udp->llp.gro || udp->gro_allowed))
+        return;
+    if (train->to->family == AF_INET6)
+        add_control(msg, IPPROTO_IPV6, IPV6_TCLASS, &ect0, sizeof ect0);
+    else
+        add_control(msg, IPPROTO_IP, IP_TOS, &ect0, sizeof ect0);
+}
+
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
     const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof segment_bytes)] = {0};
-    struct cmsghdr *cmsg = (void *)control;
-    cmsg->cmsg_level = IPPROTO_UDP;
-    cmsg->cmsg_type = UDP_SEGMENT;
-    cmsg->cmsg_len = CMSG_LEN(sizeof segment_bytes);
-    memcpy(CMSG_DATA(cmsg), &segment_bytes, sizeof segment_bytes);
-    msg.msg_control = control;
-    msg.msg_controllen = sizeof control;
+    add_control(&msg, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
     int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
     udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
@@ -154,11 +173,11 @@ static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, 
 }
 
 /* Datagram by datagram. What the socket refuses after the first one counts as lost. */
-__attribute__((noinline)) static int send_apart(struct dw_udp *udp,
+__attribute__((noinline)) static int send_apart(struct dw_udp *udp, struct msghdr msg,
                                                 const struct dw_llp_train *train)
 {
     struct iovec piece[TRAIN_IOVS_MAX];
-    struct msghdr msg = {.msg_iov = piece};
+    msg.msg_iov = piece;
     const struct iovec *iov = train->iov;
     size_t used = 0;
     for (uint32_t sent = 0, bytes; sent < train->total_bytes; sent += bytes) {
@@ -174,7 +193,11 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp,
 
 static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
-    struct msghdr msg = {.msg_iov = (struct iovec *)train->iov, .msg_iovlen = train->iov_count};
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
+    struct msghdr msg = {.msg_iov = (struct iovec *)train->iov,
+                         .msg_iovlen = train->iov_count,
+                         .msg_control = control};
+    add_ecn(udp, &msg, train);
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
     if (train->total_bytes <= train->segment_bytes)
         return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
@@ -189,7 +212,7 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
         udp->llp.counters->gso_fallbacks++;
         udp->llp.gso = udp->eio_in_row < EIO_MAX;
     }
-    return send_apart(udp, train);
+    return send_apart(udp, msg, train);
 }
 
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
@@ -207,6 +230,17 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
 /* ---- receive ---- */
 
+/* Also tells of marks from now on. */
+static bool switch_gro_on(const struct dw_udp *udp)
+{
+    if (dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) != 0)
+        return false;
+    (void)dw_set_int(udp->fd, IPPROTO_IP, IP_RECVTOS, 1);
+    if (udp->family == AF_INET6)
+        (void)dw_set_int(udp->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+    return true;
+}
+
 /* A socket that may receive trains takes longer for every datagram, so it may only once they seem
  * to come: until then the kernel cuts them up, and they arrive as datagrams alike, back to back. */
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
@@ -214,7 +248,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
     const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
     if (fits && bytes == udp->before_bytes) {
         udp->gro_allowed = false;
-        udp->llp.gro = dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+        udp->llp.gro = switch_gro_on(udp);
     }
     udp->before_bytes = bytes;
 }
@@ -231,19 +265,35 @@ static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *seg
     return bytes;
 }
 
-/* While GRO is on: may be a train. -1: errno. */
+static unsigned first_int(struct cmsghdr *cmsg)
+{
+    unsigned value = 0;
+    if (cmsg->cmsg_len >= CMSG_LEN(sizeof value))
+        memcpy(&value, CMSG_DATA(cmsg), sizeof value);
+    return value;
+}
+
+/* While GRO is on: may be a train, whose datagrams are marked alike. -1: errno. */
 static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct iovec iov = {.iov_base = buf, .iov_len = DW_LLP_SLOT_BYTES};
     int told = 0;
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof told)];
+    _Alignas(struct cmsghdr) char control[CONTROL_BYTES];
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     const long bytes = syscall(SYS_recvmsg, udp->fd, &msg, MSG_TRUNC);
-    const struct cmsghdr *cmsg = bytes > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-    if (cmsg && cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-        cmsg->cmsg_len == CMSG_LEN(sizeof told))
-        memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+    udp->llp.marked = false;
+    if (bytes <= 0)
+        msg.msg_controllen = 0;
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
+        const bool v4 = cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS;
+        const bool v6 = cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS;
+        if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
+            cmsg->cmsg_len == CMSG_LEN(sizeof told))
+            memcpy(&told, CMSG_DATA(cmsg), sizeof told);
+        else if (v4 || v6) /* a byte, and an int of 0 to 255 in the host's order */
+            udp->llp.marked = (v4 ? *CMSG_DATA(cmsg) : first_int(cmsg)) % 4 == 3;
+    }
     *segment_bytes = (uint32_t)(told > 0 && told < bytes ? told : bytes);
     return bytes;
 }
@@ -255,6 +305,7 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
         long bytes =
             llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
         const int error = bytes < 0 ? errno : 0;
+        llp->marked &= bytes >= 0;
         if (error == EAGAIN &&
             (bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES)) >= 0)
             *segment_bytes = (uint32_t)bytes;
@@ -473,7 +524,7 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     /* Switched on when trains come: until then it would only cost time. */
     udp->gro_allowed = attr->gro == DIWARP_AUTO;
-    udp->llp.gro = attr->gro == DIWARP_ON && dw_set_int(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
+    udp->llp.gro = attr->gro == DIWARP_ON && switch_gro_on(udp);
     *llp = &udp->llp;
     return 0;
 }

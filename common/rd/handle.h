@@ -44,10 +44,10 @@ struct dw_met {
     uint8_t lost_at;  /* something was last lost between us (rd.c); 0: never, or long ago */
     bool goes_on : 1; /* it may remember us: our intros say so */
     /* The rest while it rests. */
-    bool spoken : 1;               /* anything of either end had a PSN */
-    bool confirmed : 1;            /* the peer knows of all that came of it that we have it */
-    struct dw_recordwin recordwin; /* of its records to us */
-    uint16_t credit_kib;           /* what it granted last */
+    bool spoken : 1;                    /* anything of either end had a PSN */
+    bool confirmed : 1;                 /* the peer knows of all that came of it that we have it */
+    struct dw_recordwin_past recordwin; /* of its records to us */
+    uint16_t credit_kib;                /* what it granted last */
     uint16_t ssthresh_datagrams;
     uint32_t next_psn; /* the first that has not been sent */
     uint32_t ack;      /* the first that has not come; none after it has, either */

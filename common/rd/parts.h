@@ -21,8 +21,8 @@ bool dw_peer_knows_us(const struct dw_peer *peer);
 /* Bytes that lead a datagram to this peer now: LLP header, and the intro while it needs one. */
 uint32_t dw_lead_bytes(const struct dw_peer *peer);
 /* As of struct dw_record_ops. Each datagram carries all acknowledgements owed. */
-uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
-                            uint8_t *buf);
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns,
+                            struct dw_record_by by, uint8_t *buf);
 /* A datagram of final length gets its PSN, and all that leads its segments; it is the send window's
  * from then on. */
 void dw_transmit_begin(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
@@ -143,7 +143,7 @@ struct dw_incoming {
     struct dw_peer *peer;
     struct dw_ends ends;
     struct dw_segment segment;
-    uint8_t path;   /* of its datagram's header */
+    const struct dw_arrival *arrival;
     bool sequenced; /* its datagram has a PSN */
     bool in_order;  /* ... and all before that have come */
     uint64_t now_ns;

@@ -52,7 +52,7 @@ static void init(struct dw_peer *peer, struct dw_rd *rd, struct dw_handle *handl
     dw_list_init(&peer->records.want);
     dw_list_init(&peer->assemblies);
     peer->records.contact.heard_ns = dw_device_now_ns(rd->port->device);
-    peer->records.win = met->recordwin;
+    peer->records.win = dw_recordwin_from(met->recordwin);
     peer->number = rd->port->datagrams.number;
     peer->timer.fire = dw_probe_on_timer;
     peer->data_acked = met->confirmed;
@@ -142,7 +142,7 @@ static void release(struct dw_peer *peer)
     if (!met->credit_kib)
         met->credit_kib = DW_FIRST_BYTES >> 10; /* it tells no resting peer of room */
     met->ssthresh_datagrams = peer->sendwin.ssthresh_datagrams;
-    met->recordwin = peer->records.win;
+    met->recordwin = dw_recordwin_past(&peer->records.win);
     met->peer = NULL;
     dw_list_remove(&peer->awake_link);
     dw_list_remove(&peer->path_link);

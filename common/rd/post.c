@@ -213,7 +213,7 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
         return -EHOSTUNREACH;
     struct post post = {.ends = &ends, .peer = dw_peer_wake(handle), .wr = wr, .now_ns = now_ns};
-    if (!post.peer || post.peer->queued + post.peer->records.own_count >= qp->attr.max_send_wr)
+    if (!post.peer || 0u + post.peer->queued + post.peer->records.own_count >= qp->attr.max_send_wr)
         return -ENOMEM;
     const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, kinds[kind].access,
                                        kinds[kind].max_bytes, post.iov);

@@ -162,7 +162,7 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
         return false;
     if (!in->sequenced || !(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
         /* Of a record, or it answers a short read of ours. */
-        dw_sink_on_segment(&in->peer->records, &in->segment, in->path, in->now_ns);
+        dw_sink_on_segment(&in->peer->records, &in->segment, in->arrival, in->now_ns);
         return true;
     }
     enum dw_status status =
@@ -228,11 +228,13 @@ static bool on_status(const struct dw_incoming *in, struct dw_record *source,
         (void)dw_record_end(source, NULL, 0, in->now_ns);
         return true;
     }
-    if (status->range_count && !in->path)
+    const struct dw_llp_header *header = &in->arrival->header;
+    const struct dw_record_by by = {.way = header->path, .timestamp = header->timestamp};
+    if (status->range_count && !by.way)
         dw_probe_on_asked_again(peer);
     if (status->granted > source->out.granted)
         peer->pairs_lost = 0;
-    if (!dw_record_source_on_status(&source->out, in->path, status->granted, status->ranges,
+    if (!dw_record_source_on_status(&source->out, by, status->granted, status->ranges,
                                     status->range_count))
         return false;
     dw_source_look(source);

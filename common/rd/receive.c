@@ -206,7 +206,7 @@ void dw_rd_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     struct dw_incoming in = {
         .peer = peer,
         .ends = {.qp = qp, .qpns = {.here = header->dst_qpn, .there = header->src_qpn}},
-        .path = header->path,
+        .arrival = arrival,
         .now_ns = now_ns,
     };
     heard_from(peer, header, now_ns);

@@ -127,6 +127,7 @@ struct lead {
     uint32_t psn;
     bool intro;
     const struct dw_way *way; /* NULL: the current one */
+    uint16_t echo;            /* where it is not the current one */
 };
 
 static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, struct lead lead)
@@ -155,7 +156,7 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
         .dst_qpn = qpns.there,
         .src_qpn = qpns.here,
         .timestamp = (uint16_t)(port->ran_ns >> DW_TIMESTAMP_SHIFT),
-        .timestamp_echo = peer->timestamp,
+        .timestamp_echo = lead.way && lead.way->id ? lead.echo : peer->timestamp,
         .psn = lead.psn,
         .ack = peer->recvwin.ack,
         .sack = dw_recvwin_sack(&peer->recvwin),
@@ -176,15 +177,17 @@ static struct dw_way way_of(const struct diwarp_ah *ah, uint8_t id, bool from_pe
                            : (struct dw_way){.path = dw_ways_path(ways)};
 }
 
-uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns, uint8_t id,
-                            uint8_t *buf)
+uint32_t dw_put_record_lead(struct dw_record_peer *records, struct dw_qpns qpns,
+                            struct dw_record_by by, uint8_t *buf)
 {
     struct dw_peer *peer = dw_peer_of_records(records);
-    const struct dw_way way = way_of(records->ah, id, false);
+    const struct dw_way way = way_of(records->ah, by.way, false);
     if (buf)
-        put_lead(
-            peer, qpns, buf,
-            (struct lead){.type = DW_LLP_RECORD, .intro = !dw_peer_knows_us(peer), .way = &way});
+        put_lead(peer, qpns, buf,
+                 (struct lead){.type = DW_LLP_RECORD,
+                               .intro = !dw_peer_knows_us(peer),
+                               .way = &way,
+                               .echo = by.timestamp});
     return dw_lead_bytes(peer);
 }
 

@@ -6,8 +6,8 @@
 
 #include "common/record/records.h"
 
-/* Of the socket's buffer the part that is left to eager datagrams; and of what may be under way,
- * that of the least grant, unless it ends its record, for each costs a datagram. */
+/* Of the socket's buffer the part that is left to eager datagrams; and of the budget that of the
+ * least grant, unless it ends its record, for each costs a datagram. */
 #define PART_DEN 4
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way; half does not fill long paths. */
@@ -47,14 +47,14 @@ static uint32_t stripe_bytes(const struct dw_record *sink)
     return part > payload ? part - part % payload : payload;
 }
 
-/* Of a bound, of which so much is due already, what the sink may have; 0: wait. */
-static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due)
+/* Of a bound, of which so much is due already, what the sink may have: at least so much, or all
+ * that is left of it; 0: wait. */
+static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due, uint64_t least)
 {
     const uint64_t room = due < bound ? ((bound - due) << 10) / sink->cost_per_kib : 0;
     const uint32_t left = sink->in.total - sink->in.granted;
     if (room >= left)
         return left;
-    uint64_t least = bound / PART_DEN;
     if (sink->in.stripes && least > dw_record_charge(sink, stripe_bytes(sink)))
         least = dw_record_charge(sink, stripe_bytes(sink));
     if (due + least > bound)
@@ -68,10 +68,12 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
 static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
 {
     const struct dw_record_peer *peer = sink->peer;
+    const uint64_t each = dw_llp_truesize(peer->ah->peer_datagram_bytes);
     const uint32_t payload = dw_record_payload_bytes(peer);
-    const uint64_t datagrams = dw_recordwin_datagrams(*dw_sink_win(sink, way), payload);
+    const struct dw_recordwin *win = dw_sink_win(sink, way);
     const uint64_t due = way ? dw_record_charge(sink, sink->ways[way].due_bytes) : peer->due_bytes;
-    return share(sink, datagrams * dw_llp_truesize(peer->ah->peer_datagram_bytes), due);
+    return share(sink, dw_recordwin_datagrams(win, payload) * each, due,
+                 dw_recordwin_part_datagrams(win, payload) * each);
 }
 
 /* What the sink may have next, and by which way. */
@@ -96,11 +98,15 @@ static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
 static struct choice by_one_of(const struct dw_record *sink, unsigned together)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
-    const uint32_t most = stripe_bytes(sink);
+    const uint32_t most = stripe_bytes(sink), left = sink->in.total - sink->in.granted;
     struct choice best = {0};
     for (unsigned i = 0; together >> i; i++) {
+        if (!(together >> i & 1))
+            continue;
         const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
-        const uint32_t bytes = together >> i & 1 ? share_of_way(sink, way) : 0;
+        const uint32_t bytes = share_of_way(sink, way);
+        if (bytes < most && bytes < left)
+            dw_recordwin_on_full(dw_sink_win(sink, way));
         if (bytes &&
             (!best.bytes || done_ns(&sink->ways[way], most) < done_ns(&sink->ways[best.way], most)))
             best = (struct choice){.way = way, .bytes = bytes < most ? bytes : most};
@@ -131,7 +137,8 @@ static uint32_t share_of_budget(const struct dw_record *sink)
     const struct dw_records *records = sink->peer->records;
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
     const uint64_t budget = records->grant_budget_bytes;
-    return share(sink, window < budget ? window : budget, records->due_bytes);
+    const uint64_t bound = window < budget ? window : budget;
+    return share(sink, bound, records->due_bytes, bound / PART_DEN);
 }
 
 /* What may be granted to the sink now; 0 bytes: wait. */
@@ -139,6 +146,9 @@ static struct choice grantable(struct dw_record *sink)
 {
     struct choice choice = choose(sink);
     const uint32_t of_budget = share_of_budget(sink);
+    if (!sink->in.stripes && choice.bytes <= of_budget &&
+        choice.bytes < sink->in.total - sink->in.granted)
+        dw_recordwin_on_full(&sink->peer->win);
     if (choice.bytes > of_budget)
         choice.bytes = of_budget;
     return choice;
@@ -158,8 +168,12 @@ static void take_turn(struct dw_record_peer *peer)
         return;
     struct dw_record *sink = oldest_wanting(peer);
     dw_list_remove(&sink->grant_link);
-    if (!peer->aside && choose(sink).bytes)
+    if (peer->aside)
+        return;
+    if (choose(sink).bytes)
         dw_list_append(&peer->records->want, &sink->grant_link);
+    else if (!sink->in.stripes)
+        dw_recordwin_on_full(&peer->win);
 }
 
 void dw_record_set_state(struct dw_record *record, enum dw_record_state state)

@@ -32,9 +32,9 @@ struct dw_record_peer;
 
 /* What a service does for its records. */
 struct dw_record_ops {
-    /* Writes all that leads the segments of a RECORD datagram that goes by `way`, unless buf is
+    /* Writes all that leads the segments of a RECORD datagram that goes by that way, unless buf is
      * NULL; its bytes. */
-    uint32_t (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t way,
+    uint32_t (*put_lead)(struct dw_record_peer *peer, struct dw_qpns qpns, struct dw_record_by by,
                          uint8_t *buf);
     /* A train of such datagrams of `segment` bytes each but the last; as dw_datagrams_send(). */
     int (*send_train)(struct dw_record_peer *peer, uint8_t way, const struct iovec *iov, unsigned n,
@@ -89,8 +89,7 @@ struct dw_records {
 
 /* Of the records that come by one of several ways. */
 struct dw_record_way {
-    struct dw_recordwin win; /* of way 0 the peer's counts, instead; the same of those up to rtt */
-    struct dw_record_round round;
+    struct dw_recordwin win; /* of way 0 the peer's counts, instead; and its rtt */
     struct dw_rtt rtt;
     uint32_t due_bytes;  /* granted and not yet here; of way 0 not counted */
     uint32_t ns_per_kib; /* that came while something was due; 0: it is not known yet */
@@ -107,16 +106,15 @@ struct dw_record_peer {
     struct dw_contact contact;
     struct dw_list ends;   /* sinks and sources, oldest first */
     struct dw_list want;   /* sinks in state WANTING, oldest first */
-    uint32_t index;        /* unique in the service, of 31 bits: makes keys of its records */
+    uint32_t index : 31;   /* unique in the service: makes keys of its records */
+    bool aside : 1;        /* nothing of records comes from it: others may have what is due of it */
     uint32_t silent_since; /* the first probe since it was heard last, by the silence clock */
     uint32_t due_bytes;
-    uint16_t asked_count;    /* open by its own reads and writes */
-    uint16_t own_count;      /* open by ours: no more than works */
-    struct dw_recordwin win; /* of its records to us */
-    struct dw_record_round round;
-    bool aside : 1;      /* nothing of records comes from it: others may have what is due of it */
-    bool sinks_late : 1; /* one was found overdue, and no answer to a probe has come since */
-    bool by_ways : 1;    /* it is in records.ways */
+    uint16_t asked_count : 15; /* open by its own reads and writes */
+    bool sinks_late : 1;       /* one was found overdue, and no answer to a probe has come since */
+    uint16_t own_count : 15;   /* open by ours: no more than works */
+    bool by_ways : 1;          /* it is in records.ways */
+    struct dw_recordwin win;   /* of its records to us */
 };
 
 enum dw_record_state {
@@ -188,11 +186,6 @@ static inline uint32_t dw_record_overhead_bytes(const struct dw_records *records
 static inline struct dw_recordwin *dw_sink_win(const struct dw_record *sink, uint8_t way)
 {
     return way ? &sink->ways[way].win : &sink->peer->win;
-}
-
-static inline struct dw_record_round *dw_sink_round(const struct dw_record *sink, uint8_t way)
-{
-    return way ? &sink->ways[way].round : &sink->peer->round;
 }
 
 /* So much less is due by that way. */
@@ -293,10 +286,10 @@ void dw_source_look(struct dw_record *source);
 void dw_sources_run(struct dw_records *records, uint64_t now_ns);
 
 /* ---- sink.c ---- */
-/* A segment of a record, by which way it came, and where it goes. */
+/* A segment of a record, the datagram that it came with, and where it goes. */
 struct dw_placing {
     struct dw_record *sink;
-    uint8_t way;
+    const struct dw_arrival *arrival;
     uint32_t offset, length;
     const uint8_t *data; /* NULL: it is there already */
 };
@@ -304,10 +297,9 @@ struct dw_placing {
 struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_peer *peer,
                                  uint32_t id, void *addr, uint32_t total, struct dw_region *asked,
                                  uint64_t now_ns);
-/* A segment of a RECORD datagram that is what its sender sealed, and came by that way, whatever the
- * header says: checked, placed, or dropped. */
-void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment, uint8_t way,
-                        uint64_t now_ns);
+/* A segment of a RECORD datagram that is what its sender sealed: checked, placed, or dropped. */
+void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
+                        const struct dw_arrival *arrival, uint64_t now_ns);
 /* Opens a datagram of this one segment, its data copied to its place in the same pass. What turns
  * out to be damaged (placing->sink: NULL) has been written to a hole of the record, whose bytes
  * mean nothing before the map says so. False: the datagram must be opened before its data may

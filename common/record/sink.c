@@ -30,8 +30,8 @@ static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_contro
         return;
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
     for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
-        dw_recordwin_on_datagrams(dw_sink_win(sink, way), dw_sink_round(sink, way), 0,
-                                  (missing[i].end - missing[i].start - 1) / payload + 1, payload);
+        dw_recordwin_on_lost(dw_sink_win(sink, way),
+                             (missing[i].end - missing[i].start - 1) / payload + 1, payload);
         peer->records->ops->on_lost(peer, now_ns);
     }
     /* What a full socket refuses is as good as lost: the timer asks again. */
@@ -42,7 +42,7 @@ static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_contro
 static uint32_t window_bytes(const struct dw_record *sink, uint8_t way)
 {
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return dw_recordwin_datagrams(*dw_sink_win(sink, way), payload) * payload;
+    return dw_recordwin_datagrams(dw_sink_win(sink, way), payload) * payload;
 }
 
 /* Asks for what is lost, if anything is. */
@@ -308,7 +308,20 @@ static void measure(const struct dw_record *sink, const struct dw_placing *placi
 /* What the datagram says, where it can be true. */
 static uint8_t way_of(const struct dw_placing *placing)
 {
-    return placing->sink->ways && placing->way < DW_RECORD_WAYS ? placing->way : 0;
+    const uint8_t path = placing->arrival->header.path;
+    return placing->sink->ways && path < DW_RECORD_WAYS ? path : 0;
+}
+
+/* What the datagram tells of queues on its way. */
+static void note_queue(const struct dw_placing *placing, uint8_t way, uint64_t now_ns)
+{
+    const uint16_t echo = placing->arrival->header.timestamp_echo;
+    const uint16_t took = (uint16_t)((uint16_t)(now_ns >> DW_TIMESTAMP_SHIFT) - echo);
+    struct dw_recordwin *win = dw_sink_win(placing->sink, way);
+    if (echo)
+        dw_recordwin_on_answer(win, (uint64_t)took << DW_TIMESTAMP_SHIFT, now_ns);
+    if (placing->arrival->marked)
+        dw_recordwin_on_marked(win, dw_record_payload_bytes(placing->sink->peer));
 }
 
 /* How fast a way is, is looked at whenever so much has come by it. */
@@ -383,12 +396,12 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     if (!way)
         measure(sink, placing);
     on_came_by(sink, way, new_bytes, now_ns);
+    note_queue(placing, way, now_ns);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && placing->data)
         dw_copy(sink->addr + placing->offset, placing->data, placing->length);
     if (new_bytes)
-        dw_recordwin_on_datagrams(dw_sink_win(sink, way), dw_sink_round(sink, way), 1, 0,
-                                  dw_record_payload_bytes(peer));
+        dw_recordwin_on_came(dw_sink_win(sink, way), 1, dw_record_payload_bytes(peer));
     const unsigned stripe = sink->in.stripes ? note_stripes(placing, way) : 0;
     dw_grant_on_came(sink, new_bytes);
     sink->qp->cq->device->served++;
@@ -422,10 +435,10 @@ static uint64_t *find(struct dw_record_peer *peer, const struct dw_segment *segm
     return NULL;
 }
 
-void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment, uint8_t way,
-                        uint64_t now_ns)
+void dw_sink_on_segment(struct dw_record_peer *peer, const struct dw_segment *segment,
+                        const struct dw_arrival *arrival, uint64_t now_ns)
 {
-    struct dw_placing placing = {.way = way};
+    struct dw_placing placing = {.arrival = arrival};
     uint64_t *wrong = find(peer, segment, &placing);
     if (wrong)
         ++*wrong;
@@ -449,7 +462,7 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
         return false;
     const struct dw_record *sink = placing->sink;
     const uint32_t end = placing->offset + placing->length;
-    placing->way = arrival->header.path;
+    placing->arrival = arrival;
     /* Only where nothing has come: elsewhere good bytes may be. */
     if (!sink->qp || dw_ranges_lack(&sink->in.map, placing->offset, end) < placing->length)
         return false;

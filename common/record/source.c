@@ -27,10 +27,10 @@ void dw_source_look(struct dw_record *source)
         dw_record_set_state(source, DW_RECORD_READY);
 }
 
-/* Builds the datagram of `range`, which goes by `way`, at buf; gathered: but for its payload, which
- * stays where it is, its trailer next to the head. Returns the length of all that leads the
+/* Builds the datagram of `range`, which goes by that way, at buf; gathered: but for its payload,
+ * which stays where it is, its trailer next to the head. Returns the length of all that leads the
  * payload. */
-static uint32_t build(const struct dw_record *source, uint8_t way, uint8_t *buf,
+static uint32_t build(const struct dw_record *source, struct dw_record_by by, uint8_t *buf,
                       struct dw_range range, bool gathered)
 {
     const struct dw_ddp_header ddp = {
@@ -42,8 +42,7 @@ static uint32_t build(const struct dw_record *source, uint8_t way, uint8_t *buf,
     };
     const struct dw_write_record wr = {
         .id = source->id, .offset = range.start, .total = source->out.total};
-    const uint32_t lead =
-        source->peer->records->ops->put_lead(source->peer, source->qpns, way, buf);
+    const uint32_t lead = source->peer->records->ops->put_lead(source->peer, source->qpns, by, buf);
     const uint32_t length = range.end - range.start;
     uint8_t *payload = dw_segment_put(buf + lead, &ddp, &wr, length);
     const struct diwarp_ah *ah = source->peer->ah;
@@ -60,7 +59,7 @@ static uint32_t build(const struct dw_record *source, uint8_t way, uint8_t *buf,
 
 /* A train being filled: bytes not sent yet, or several ranges that are asked for again. */
 struct outgoing {
-    uint8_t way;
+    struct dw_record_by by;
     struct dw_range again[DW_LLP_TRAIN_DATAGRAMS];
     unsigned again_count, count; /* of its datagrams */
     uint32_t length, bytes;      /* of all; of their payload */
@@ -79,13 +78,13 @@ static void fill(struct dw_record *source, uint32_t payload, unsigned most, stru
     uint8_t *stage = datagrams->stage;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
-           dw_record_source_next(&source->out, out->way, payload, &out->last, &again)) {
+           dw_record_source_next(&source->out, out->by.way, payload, &out->last, &again)) {
         const uint32_t bytes = out->last.end - out->last.start;
         if (again)
             out->again[out->again_count++] = out->last;
         out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES &&
                         !dw_seal_is_secret(&datagrams->seal);
-        out->head = build(source, out->way, stage + out->length, out->last, out->gathered);
+        out->head = build(source, out->by, stage + out->length, out->last, out->gathered);
         out->length += out->head + bytes + datagrams->seal.trailer_bytes;
         out->bytes += bytes;
         out->count++;
@@ -108,11 +107,11 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     const struct dw_record_ops *ops = peer->records->ops;
     struct diwarp_counters *counters = peer->records->counters;
     uint8_t *stage = peer->records->port->datagrams.stage;
-    struct outgoing out = {.way = dw_record_source_way(&source->out)};
-    const uint32_t datagram = datagram_bytes(peer->ah, out.way), sent_before = source->out.sent;
+    struct outgoing out = {.by = dw_record_source_by(&source->out)};
+    const uint32_t datagram = datagram_bytes(peer->ah, out.by.way), sent_before = source->out.sent;
     const uint32_t trailer = peer->records->port->datagrams.seal.trailer_bytes;
     const uint32_t overhead =
-        ops->put_lead(peer, source->qpns, out.way, NULL) + DW_RECORD_SEGMENT_BYTES + trailer;
+        ops->put_lead(peer, source->qpns, out.by, NULL) + DW_RECORD_SEGMENT_BYTES + trailer;
     fill(source, datagram - overhead, dw_train_datagrams(datagram), &out);
     if (!out.count)
         return true;
@@ -122,11 +121,11 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
         {.iov_base = stage + out.head, .iov_len = trailer},
     };
     ops->on_asked(peer, now_ns);
-    const int rc = ops->send_train(peer, out.way, iov, out.gathered ? 3 : 1,
+    const int rc = ops->send_train(peer, out.by.way, iov, out.gathered ? 3 : 1,
                                    out.length < datagram ? out.length : datagram);
     if (rc == -EAGAIN) {
         source->out.sent = sent_before;
-        dw_record_source_put_back(&source->out, out.way, out.again, out.again_count);
+        dw_record_source_put_back(&source->out, out.by, out.again, out.again_count);
         return false;
     }
     source->turn_bytes += out.bytes;

@@ -160,28 +160,31 @@ static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range)
     pieces->count = kept;
 }
 
-static void add_pieces(struct dw_record_pieces *pieces, uint8_t way, const struct dw_range *ranges,
-                       unsigned count)
+static void add_pieces(struct dw_record_pieces *pieces, struct dw_record_by by,
+                       const struct dw_range *ranges, unsigned count)
 {
+    for (unsigned i = 0; i < pieces->count; i++)
+        if (pieces->list[i].by.way == by.way)
+            pieces->list[i].by = by;
     for (unsigned i = 0; i < count; i++) {
         cut_pieces(pieces, ranges[i]);
         if (pieces->count < DW_RECORD_PIECES_MAX)
-            pieces->list[pieces->count++] = (struct dw_record_piece){ranges[i], way};
+            pieces->list[pieces->count++] = (struct dw_record_piece){ranges[i], by};
     }
 }
 
-bool dw_record_source_on_status(struct dw_record_source *source, uint8_t way, uint32_t granted,
-                                const struct dw_range *missing, unsigned count)
+bool dw_record_source_on_status(struct dw_record_source *source, struct dw_record_by by,
+                                uint32_t granted, const struct dw_range *missing, unsigned count)
 {
     bool inside = granted <= source->total;
     for (unsigned i = 0; i < count; i++)
         inside &= missing[i].start < missing[i].end && missing[i].end <= source->total;
     if (!inside)
         return false;
-    if (way && !source->pieces)
+    if (by.way && !source->pieces)
         source->pieces = calloc(1, sizeof *source->pieces);
     if (source->pieces) {
-        add_pieces(source->pieces, way, missing, count);
+        add_pieces(source->pieces, by, missing, count);
         return true;
     }
     if (granted > source->granted)
@@ -202,13 +205,13 @@ static struct dw_record_piece *first_piece(const struct dw_record_source *source
     return !others && source->pieces && source->pieces->count ? source->pieces->list : NULL;
 }
 
-uint8_t dw_record_source_way(const struct dw_record_source *source)
+struct dw_record_by dw_record_source_by(const struct dw_record_source *source)
 {
     const struct dw_record_piece *piece = first_piece(source);
-    return piece ? piece->way : 0;
+    return piece ? piece->by : (struct dw_record_by){0};
 }
 
-void dw_record_source_put_back(struct dw_record_source *source, uint8_t way,
+void dw_record_source_put_back(struct dw_record_source *source, struct dw_record_by by,
                                const struct dw_range *ranges, unsigned count)
 {
     struct dw_record_pieces *pieces = source->pieces;
@@ -217,11 +220,11 @@ void dw_record_source_put_back(struct dw_record_source *source, uint8_t way,
         if (!pieces) {
             /* without memory the sink's timer asks for it */
             (void)dw_ranges_add(&source->again, ranges[i].start, ranges[i].end);
-        } else if (first && first->way == way && first->range.start == ranges[i].end) {
+        } else if (first && first->by.way == by.way && first->range.start == ranges[i].end) {
             first->range.start = ranges[i].start;
         } else if (pieces->count < DW_RECORD_PIECES_MAX) {
             memmove(pieces->list + 1, pieces->list, pieces->count++ * sizeof *pieces->list);
-            pieces->list[0] = (struct dw_record_piece){ranges[i], way};
+            pieces->list[0] = (struct dw_record_piece){ranges[i], by};
         }
     }
 }
@@ -246,7 +249,7 @@ bool dw_record_source_next(struct dw_record_source *source, uint8_t way, uint32_
 {
     const struct dw_record_piece *piece = first_piece(source);
     *again = piece || source->again.count;
-    if (dw_record_source_way(source) != way)
+    if (dw_record_source_by(source).way != way)
         return false;
     if (piece) {
         take_of_piece(source, max_bytes, range);

@@ -73,9 +73,15 @@ unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
 /* Of what is to go by one of several ways, at a time. For what is more the sink asks again. */
 #define DW_RECORD_PIECES_MAX 32
 
+/* A way, and the timestamp of the status that came last by it. */
+struct dw_record_by {
+    uint8_t way;
+    uint16_t timestamp;
+};
+
 struct dw_record_piece {
     struct dw_range range; /* not empty */
-    uint8_t way;
+    struct dw_record_by by;
 };
 
 struct dw_record_pieces {
@@ -96,12 +102,12 @@ void dw_record_source_fini(struct dw_record_source *source);
 /* A status that came by that way. By way 0: grants only grow; ranges never sent yet are left to the
  * grant. By another one, and by any from then on, the ranges are what may be sent, by this way and
  * no other. False when a value lies outside the record (nothing is taken then). */
-bool dw_record_source_on_status(struct dw_record_source *source, uint8_t way, uint32_t granted,
-                                const struct dw_range *missing, unsigned count);
-/* By which way the next bytes are to go. */
-uint8_t dw_record_source_way(const struct dw_record_source *source);
+bool dw_record_source_on_status(struct dw_record_source *source, struct dw_record_by by,
+                                uint32_t granted, const struct dw_range *missing, unsigned count);
+/* By which way the next bytes are to go; by way 0 without a timestamp. */
+struct dw_record_by dw_record_source_by(const struct dw_record_source *source);
 /* These, taken as sent before, did not go out by that way. */
-void dw_record_source_put_back(struct dw_record_source *source, uint8_t way,
+void dw_record_source_put_back(struct dw_record_source *source, struct dw_record_by by,
                                const struct dw_range *ranges, unsigned count);
 
 static inline bool dw_record_source_ready(const struct dw_record_source *source)

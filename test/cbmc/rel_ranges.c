@@ -171,7 +171,8 @@ void record_source(void)
     given(source.sent <= source.granted && source.granted <= source.total);
     const uint32_t granted = source.granted, most = nondet_u32();
     given(most > 0);
-    (void)dw_record_source_on_status(&source, 0, nondet_u32(), &missing, any_bool());
+    (void)dw_record_source_on_status(&source, (struct dw_record_by){0}, nondet_u32(), &missing,
+                                     any_bool());
     require(source.granted >= granted && source.granted <= source.total, "a grant only grows");
     if (dw_record_source_next(&source, 0, most, &range, &again))
         require(range.start < range.end && range.end <= source.granted &&
@@ -182,17 +183,34 @@ void record_source(void)
 
 void recordwin(void)
 {
-    struct dw_recordwin win = {.datagrams = nondet_u16() & DW_RECORDWIN_MOST, .cut = any_bool()};
-    struct dw_record_round round = {nondet_u16(), nondet_u16()};
+    struct dw_recordwin win = {.datagrams = nondet_u16() & DW_RECORDWIN_MOST,
+                               .seen = nondet_u16() & DW_RECORDWIN_MOST,
+                               .lost = nondet_u16() & 1023,
+                               .least = nondet_u16() & 1023,
+                               .base = nondet_u16() & 1023,
+                               .period = nondet_u8() & 7,
+                               .cut = any_bool(),
+                               .used = any_bool(),
+                               .cut_now = any_bool(),
+                               .queue = any_bool(),
+                               .overflowed = any_bool()};
     const uint32_t payload = nondet_u16();
-    const uint32_t now = dw_recordwin_datagrams(win, payload ? payload : 1);
+    const uint32_t now = dw_recordwin_datagrams(&win, payload ? payload : 1);
     given(payload >= 400 && (!win.datagrams || win.datagrams >= DW_RECORDWIN_LEAST));
     /* As it is left by what is judged each time that a window of them has come. */
-    given((uint32_t)round.came + round.lost < now);
-    const unsigned came = nondet_u16(), lost = nondet_u16();
-    given(came <= now && lost <= now);
-    dw_recordwin_on_datagrams(&win, &round, came, lost, payload);
-    const uint32_t next = dw_recordwin_datagrams(win, payload);
+    given(win.seen < now);
+    const unsigned datagrams = nondet_u16();
+    given(datagrams <= now);
+    dw_recordwin_on_answer(&win, nondet_u64(), nondet_u64());
+    if (any_bool())
+        dw_recordwin_on_marked(&win, payload);
+    if (any_bool())
+        dw_recordwin_on_came(&win, datagrams, payload);
+    else
+        dw_recordwin_on_lost(&win, datagrams, payload);
+    const uint32_t next = dw_recordwin_datagrams(&win, payload);
+    const uint32_t part = dw_recordwin_part_datagrams(&win, payload);
     require(next >= DW_RECORDWIN_LEAST && next <= DW_RECORDWIN_MOST, "bounds");
-    require((uint32_t)round.came + round.lost < now, "judged in time");
+    require(part > 0 && part <= next / 4, "the least grant");
+    require(win.seen < next, "judged in time");
 }

@@ -276,7 +276,8 @@ static void record_source__sends_what_is_granted(void **state)
     assert_false(dw_record_source_ready(&source));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         bool any = steps[i].next.end != 0;
-        assert_true(dw_record_source_on_status(&source, 0, steps[i].granted, NULL, 0));
+        assert_true(dw_record_source_on_status(&source, (struct dw_record_by){0}, steps[i].granted,
+                                               NULL, 0));
         assert_int_equal(dw_record_source_ready(&source), any);
         assert_int_equal(dw_record_source_next(&source, 0, SEGMENT, &range, &again), any);
         assert_false(again);
@@ -310,9 +311,9 @@ static void record_source_on_status__outside_the_record(void **state)
         bool again;
         source = (struct dw_record_source){.total = TOTAL, .granted = SEGMENT};
         assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
-        assert_int_equal(
-            dw_record_source_on_status(&source, 0, cases[i].granted, cases[i].missing, 2),
-            cases[i].good);
+        assert_int_equal(dw_record_source_on_status(&source, (struct dw_record_by){0},
+                                                    cases[i].granted, cases[i].missing, 2),
+                         cases[i].good);
         if (!cases[i].good) {
             assert_int_equal(source.again.count, 0);
             assert_int_equal(source.granted, SEGMENT);
@@ -343,7 +344,7 @@ static void record_source_next__again_goes_first(void **state)
     source = (struct dw_record_source){.total = 400, .granted = 400};
     for (unsigned i = 0; i < 2; i++)
         assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));
-    assert_true(dw_record_source_on_status(&source, 0, 400, missing, 4));
+    assert_true(dw_record_source_on_status(&source, (struct dw_record_by){0}, 400, missing, 4));
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_true(dw_record_source_ready(&source));
         assert_true(dw_record_source_next(&source, 0, SEGMENT, &range, &again));

@@ -127,8 +127,9 @@ static void deliver(struct world *w)
     for (unsigned i = 0; i < PATH; i++) {
         struct status *status = &w->statuses[i];
         if (status->due_ns && status->due_ns <= w->now_ns) {
-            assert_for_seed(w->seed, dw_record_source_on_status(&w->source, 0, status->granted,
-                                                                status->missing, status->count));
+            assert_for_seed(w->seed, dw_record_source_on_status(
+                                         &w->source, (struct dw_record_by){0}, status->granted,
+                                         status->missing, status->count));
             status->due_ns = 0;
         }
         struct segment segment = w->segments[i];

@@ -9,23 +9,24 @@
 
 #include "common/rel/recordwin.h"
 
-#define PAYLOAD 1400u
-#define MOST    DW_RECORDWIN_MOST
-#define FIRST   (DW_RECORDWIN_FIRST_BYTES / PAYLOAD)
+#define PAYLOAD   1400u
+#define MOST      DW_RECORDWIN_MOST
+#define FIRST     (DW_RECORDWIN_FIRST_BYTES / PAYLOAD)
+#define BASE_NS   50000u
+#define SECOND_NS 1000000000ull
+#define QUEUE_NS  (BASE_NS + DW_RECORDWIN_QUEUE_NS)
 
-struct window {
-    struct dw_recordwin win;
-    struct dw_record_round round;
-};
-
-/* So many datagrams come; one in each `lost_of` of them has been asked for again. */
-static void pass(struct window *w, uint32_t datagrams, uint32_t lost_of)
+/* So many datagrams come, each so long after what it answers; one in each `lost_of` of them has
+ * been asked for again. All of the window is used. */
+static void pass(struct dw_recordwin *win, uint32_t datagrams, uint32_t lost_of, uint64_t took_ns)
 {
     for (uint32_t i = 1; i <= datagrams; i++) {
+        dw_recordwin_on_full(win);
+        dw_recordwin_on_answer(win, took_ns, 0);
         if (lost_of && i % lost_of == 0)
-            dw_recordwin_on_datagrams(&w->win, &w->round, 0, 1, PAYLOAD);
+            dw_recordwin_on_lost(win, 1, PAYLOAD);
         else
-            dw_recordwin_on_datagrams(&w->win, &w->round, 1, 0, PAYLOAD);
+            dw_recordwin_on_came(win, 1, PAYLOAD);
     }
 }
 
@@ -34,53 +35,159 @@ static void recordwin__at_first(void **state)
     (void)state;
     const struct dw_recordwin win = {.datagrams = 0};
 
-    assert_int_equal(dw_recordwin_datagrams(win, PAYLOAD), FIRST);
-    assert_int_equal(dw_recordwin_datagrams(win, 1), DW_RECORDWIN_FIRST_BYTES);
-    assert_int_equal(dw_recordwin_datagrams(win, 1u << 20), DW_RECORDWIN_LEAST);
+    assert_int_equal(dw_recordwin_datagrams(&win, PAYLOAD), FIRST);
+    assert_int_equal(dw_recordwin_datagrams(&win, 1), DW_RECORDWIN_FIRST_BYTES);
+    assert_int_equal(dw_recordwin_datagrams(&win, 1u << 20), DW_RECORDWIN_LEAST);
 }
 
 static void recordwin__doubles_until_something_is_cut(void **state)
 {
     (void)state;
-    struct window w = {.win = {.datagrams = 0}};
+    struct dw_recordwin win = {.datagrams = 0};
 
-    pass(&w, FIRST - 1, 0);
-    assert_int_equal(dw_recordwin_datagrams(w.win, PAYLOAD), FIRST);
-    pass(&w, 1, 0);
-    assert_int_equal(w.win.datagrams, 2 * FIRST);
-    pass(&w, 2 * FIRST, 0);
-    assert_int_equal(w.win.datagrams, 4 * FIRST);
-    pass(&w, 4 * FIRST, 2);
-    assert_int_equal(w.win.datagrams, 2 * FIRST);
-    pass(&w, 2 * FIRST, 0);
-    assert_int_equal(w.win.datagrams, 2 * FIRST + 8);
+    pass(&win, FIRST - 1, 0, BASE_NS);
+    assert_int_equal(dw_recordwin_datagrams(&win, PAYLOAD), FIRST);
+    pass(&win, 1, 0, BASE_NS);
+    assert_int_equal(win.datagrams, 2 * FIRST);
+    pass(&win, 2 * FIRST, 0, BASE_NS);
+    assert_int_equal(win.datagrams, 4 * FIRST);
+    pass(&win, 4 * FIRST, 2, BASE_NS);
+    assert_int_equal(win.datagrams, 2 * FIRST);
+    pass(&win, 2 * FIRST, 0, BASE_NS);
+    assert_int_equal(win.datagrams, 2 * FIRST + 2 * FIRST / 8 + 1);
+}
+
+static void recordwin__not_used__does_not_grow(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    dw_recordwin_on_came(&win, 100, PAYLOAD);
+    assert_int_equal(win.datagrams, 100);
+    dw_recordwin_on_full(&win);
+    dw_recordwin_on_came(&win, 100, PAYLOAD);
+    assert_int_equal(win.datagrams, 200);
 }
 
 /* A link that loses one datagram in ten is no queue. */
-static void recordwin__bears_the_weather(void **state)
+static void recordwin__loss_without_a_queue__not_cut(void **state)
 {
     (void)state;
-    struct window w = {.win = {.datagrams = 0}};
+    struct dw_recordwin win = {.datagrams = 0};
 
-    pass(&w, 3 * FIRST, 10);
-    assert_int_equal(w.win.datagrams, 4 * FIRST);
-    assert_false(w.win.cut);
-    pass(&w, 4 * FIRST, 7);
-    assert_int_equal(w.win.datagrams, 2 * FIRST);
+    pass(&win, 3 * FIRST, 10, BASE_NS);
+    assert_int_equal(win.datagrams, 4 * FIRST);
+    assert_false(win.cut);
+    pass(&win, 4 * FIRST, 7, BASE_NS);
+    assert_int_equal(win.datagrams, 2 * FIRST);
+}
+
+static void recordwin__queue__ends_the_doubling(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    pass(&win, 1, 0, BASE_NS);
+    pass(&win, 99, 0, QUEUE_NS);
+    assert_int_equal(win.datagrams, 200); /* the fastest of the round was as always */
+    pass(&win, 200, 0, QUEUE_NS);
+    assert_int_equal(win.datagrams, 202);
+    pass(&win, 202, 0, QUEUE_NS);
+    assert_int_equal(win.datagrams, 204);
+    assert_int_equal(dw_recordwin_part_datagrams(&win, PAYLOAD), 51);
+}
+
+/* Once for all that is lost of a round; grants are small while the queue lasts. */
+static void recordwin__loss_behind_a_queue__shrinks_once_a_round(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    pass(&win, 100, 0, BASE_NS);
+    pass(&win, 100, 0, QUEUE_NS);
+    dw_recordwin_on_lost(&win, 1, PAYLOAD);
+    assert_int_equal(win.datagrams, 200); /* the first round of the queue */
+    pass(&win, 150, 0, QUEUE_NS);
+    dw_recordwin_on_lost(&win, 1, PAYLOAD);
+    assert_int_equal(win.datagrams, 141);
+    assert_int_equal(dw_recordwin_part_datagrams(&win, PAYLOAD), DW_RECORDWIN_BURST);
+    pass(&win, 141, 2, QUEUE_NS);
+    assert_int_equal(win.datagrams, 141);
+    pass(&win, 1, 1, QUEUE_NS);
+    assert_int_equal(win.datagrams, 98);
+    pass(&win, 98, 0, BASE_NS);
+    assert_int_equal(win.datagrams, 98);
+    assert_int_equal(dw_recordwin_part_datagrams(&win, PAYLOAD), 98 / 4);
+    pass(&win, 98, 0, BASE_NS);
+    assert_int_equal(win.datagrams, 98 + 98 / 8 + 1);
+}
+
+static void recordwin__marked__shrinks_once_a_round(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 70);
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 70);
+    pass(&win, 70, 0, BASE_NS);
+    dw_recordwin_on_marked(&win, PAYLOAD);
+    assert_int_equal(win.datagrams, 49);
+}
+
+/* Losses at the beginning of a round, before anything tells of the queue. */
+static void recordwin__nothing_tells__as_it_was(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    pass(&win, 100, 0, BASE_NS);
+    pass(&win, 200, 0, QUEUE_NS);
+    dw_recordwin_on_lost(&win, 1, PAYLOAD);
+    assert_int_equal(win.datagrams, 202 * 7 / 10);
 }
 
 static void recordwin__bounds(void **state)
 {
     (void)state;
-    struct window w = {.win = {.datagrams = 0}};
+    struct dw_recordwin win = {.datagrams = 0};
 
-    pass(&w, 1u << 20, 0);
-    assert_int_equal(w.win.datagrams, MOST);
-    dw_recordwin_on_datagrams(&w.win, &w.round, 0, MOST, PAYLOAD);
-    assert_int_equal(w.win.datagrams, MOST / 2);
+    pass(&win, 1u << 20, 0, BASE_NS);
+    assert_int_equal(win.datagrams, MOST);
+    dw_recordwin_on_lost(&win, MOST, PAYLOAD);
+    assert_int_equal(win.datagrams, MOST / 2);
     for (unsigned i = 0; i < 100; i++)
-        dw_recordwin_on_datagrams(&w.win, &w.round, 0, MOST, PAYLOAD);
-    assert_int_equal(w.win.datagrams, DW_RECORDWIN_LEAST);
+        dw_recordwin_on_lost(&win, MOST, PAYLOAD);
+    assert_int_equal(win.datagrams, DW_RECORDWIN_LEAST);
+    pass(&win, 1u << 15, 1, QUEUE_NS);
+    assert_int_equal(win.datagrams, DW_RECORDWIN_LEAST);
+}
+
+/* A way that has become longer is no queue, after a while. */
+static void recordwin__base__is_forgotten_slowly(void **state)
+{
+    (void)state;
+    struct dw_recordwin win = {.datagrams = 100};
+
+    pass(&win, 100, 0, BASE_NS);
+    pass(&win, 200, 0, QUEUE_NS);
+    assert_true(win.queue);
+    dw_recordwin_on_answer(&win, QUEUE_NS, 9 * SECOND_NS);
+    dw_recordwin_on_came(&win, win.datagrams, PAYLOAD);
+    assert_false(win.queue);
+}
+
+static void recordwin__past__is_kept(void **state)
+{
+    (void)state;
+    const struct dw_recordwin before = {.datagrams = 123, .cut = true, .seen = 7, .queue = true};
+    const struct dw_recordwin win = dw_recordwin_from(dw_recordwin_past(&before));
+
+    assert_int_equal(win.datagrams, 123);
+    assert_true(win.cut);
+    assert_int_equal(win.seen, 0);
+    assert_false(win.queue);
 }
 
 int main(void)
@@ -88,8 +195,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recordwin__at_first),
         cmocka_unit_test(recordwin__doubles_until_something_is_cut),
-        cmocka_unit_test(recordwin__bears_the_weather),
+        cmocka_unit_test(recordwin__not_used__does_not_grow),
+        cmocka_unit_test(recordwin__loss_without_a_queue__not_cut),
+        cmocka_unit_test(recordwin__queue__ends_the_doubling),
+        cmocka_unit_test(recordwin__loss_behind_a_queue__shrinks_once_a_round),
+        cmocka_unit_test(recordwin__marked__shrinks_once_a_round),
+        cmocka_unit_test(recordwin__nothing_tells__as_it_was),
         cmocka_unit_test(recordwin__bounds),
+        cmocka_unit_test(recordwin__base__is_forgotten_slowly),
+        cmocka_unit_test(recordwin__past__is_kept),
     };
 
     return cmocka_run_group_tests_name("recordwin", tests, NULL, NULL);

@@ -293,6 +293,95 @@ static void udp_send__apart_fits_a_small_stack(void **state)
 
 /* ---- tests: GRO on demand ------------------------------------------------------------------- */
 
+/* TOS, or traffic class, of the next datagram; -1: not told. */
+static int next_tos(int fd)
+{
+    char control[256];
+    struct iovec iov = {.iov_base = slot_memory, .iov_len = sizeof slot_memory};
+    struct msghdr msg = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, WAIT_MS), 1);
+    assert_true(recvmsg(fd, &msg, 0) > 0);
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg))
+        if ((cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) ||
+            (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS))
+            return *CMSG_DATA(cmsg);
+    return -1;
+}
+
+/* ECT(0) on what asks for it, by whichever call it leaves; not where no mark would be seen. */
+static void udp_send__ecn(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set < 4; set++) {
+        struct diwarp_device_attr attr = attr_plain(), blind = attr_plain();
+        attr.gso = set & 1 ? DIWARP_AUTO : DIWARP_OFF;
+        blind.gro = DIWARP_OFF;
+        const uint8_t family = set & 2 ? AF_INET6 : AF_INET;
+        bind_at.family = family;
+        struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&blind, &rx_counters);
+        const struct dw_llp_addr to = to_loopback(family, rx->port);
+        const int on = 1;
+        assert_int_equal(family == AF_INET
+                             ? setsockopt(rx->fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof on)
+                             : setsockopt(rx->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on),
+                         0);
+        struct iovec iov = {.iov_base = payload, .iov_len = 3000};
+        struct dw_llp_train train = {.to = &to,
+                                     .iov = &iov,
+                                     .iov_count = 1,
+                                     .total_bytes = 3000,
+                                     .segment_bytes = 1000,
+                                     .ecn = true};
+        for (unsigned ecn = 0; ecn < 2; ecn++) {
+            train.ecn = ecn;
+            assert_int_equal(tx->ops->send(tx, &train), 0);
+            for (unsigned i = 0; i < 3; i++)
+                assert_int_equal(next_tos(rx->fd), ecn ? 2 : 0);
+        }
+        iov.iov_len = train.total_bytes = 1000;
+        assert_int_equal(tx->ops->send(tx, &train), 0);
+        assert_int_equal(next_tos(rx->fd), 2);
+        const struct dw_llp_addr back = to_loopback(family, tx->port);
+        train.to = &back;
+        assert_int_equal(setsockopt(tx->fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof on), 0);
+        (void)setsockopt(tx->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on);
+        assert_int_equal(rx->ops->send(rx, &train), 0);
+        assert_int_equal(next_tos(tx->fd), 0);
+        close_llp(tx);
+        close_llp(rx);
+    }
+    bind_at.family = AF_INET;
+}
+
+/* Congestion Experienced is told of what bears it, and of nothing else. */
+static void udp_recv__marked(void **state)
+{
+    (void)state;
+    for (unsigned set = 0; set < 2; set++) {
+        struct diwarp_device_attr attr = attr_plain(), always = attr_plain();
+        always.gro = DIWARP_ON;
+        bind_at.family = set ? AF_INET6 : AF_INET;
+        struct dw_llp *tx = open_llp(&attr, &tx_counters), *rx = open_llp(&always, &rx_counters);
+        const struct dw_llp_addr to = to_loopback(bind_at.family, rx->port);
+        const int level = set ? IPPROTO_IPV6 : IPPROTO_IP, name = set ? IPV6_TCLASS : IP_TOS;
+        for (int tos = 0; rx->gro && tos < 8; tos++) {
+            assert_int_equal(setsockopt(tx->fd, level, name, &tos, sizeof tos), 0);
+            assert_int_equal(send_train(tx, &to, 3000, 1000), 0);
+            uint32_t segment_bytes;
+            assert_true(rx->ops->recv(rx, slot_memory, &segment_bytes) > 0);
+            assert_int_equal(rx->marked, tos % 4 == 3);
+            while (rx->ops->recv(rx, slot_memory, &segment_bytes) > 0)
+                ;
+            assert_false(rx->marked);
+        }
+        close_llp(tx);
+        close_llp(rx);
+    }
+    bind_at.family = AF_INET;
+}
+
 static void udp_recv__gro_only_once_trains_come(void **state)
 {
     (void)state;
@@ -402,6 +491,8 @@ int main(void)
         cmocka_unit_test_setup(udp_send__errors, setup),
         cmocka_unit_test_setup(udp_send__full_buffer_inside_a_train_loses_the_rest, setup),
         cmocka_unit_test_setup(udp_send__apart_fits_a_small_stack, setup),
+        cmocka_unit_test_setup(udp_send__ecn, setup),
+        cmocka_unit_test_setup(udp_recv__marked, setup),
         cmocka_unit_test_setup(udp_recv__gro_only_once_trains_come, setup),
         cmocka_unit_test_setup(udp_icmp__names_the_destination, setup),
         cmocka_unit_test_setup(udp_icmp__many_errors_disturb_no_train, setup),
