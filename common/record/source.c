@@ -61,11 +61,11 @@ static uint32_t build(const struct dw_record *source, struct dw_record_by by, ui
 struct outgoing {
     struct dw_record_by by;
     struct dw_range again[DW_LLP_TRAIN_DATAGRAMS];
-    unsigned again_count, count; /* of its datagrams */
-    uint32_t length, bytes;      /* of all; of their payload */
-    uint32_t head;               /* of the last datagram, all that leads its payload */
-    struct dw_range last;        /* its payload, if gathered */
-    bool gathered;               /* the only one, whose payload stays where it is */
+    unsigned again_count, count;         /* of its datagrams */
+    uint32_t length, bytes, again_bytes; /* of all; of their payload; of it what went out before */
+    uint32_t head;                       /* of the last datagram, all that leads its payload */
+    struct dw_range last;                /* its payload, if gathered */
+    bool gathered;                       /* the only one, whose payload stays where it is */
 };
 
 /* A long datagram is gathered, unless it is encrypted: one pass over the payload to seal it, none
@@ -76,10 +76,12 @@ static void fill(struct dw_record *source, uint32_t payload, unsigned most, stru
 {
     const struct dw_datagrams *datagrams = &source->peer->records->port->datagrams;
     uint8_t *stage = datagrams->stage;
+    const uint32_t sent = source->out.sent;
     bool again;
     while (out->count < most && out->bytes == out->count * payload &&
            dw_record_source_next(&source->out, out->by.way, payload, &out->last, &again)) {
         const uint32_t bytes = out->last.end - out->last.start;
+        out->again_bytes += out->last.start < sent ? bytes : 0;
         if (again)
             out->again[out->again_count++] = out->last;
         out->gathered = most == 1 && !again && bytes >= DW_INLINE_WRITE_BYTES &&
@@ -131,7 +133,7 @@ static bool send_train(struct dw_record *source, uint64_t now_ns)
     source->turn_bytes += out.bytes;
     counters->tx_record_segments += out.count;
     counters->tx_record_bytes += out.bytes;
-    counters->tx_resent_record_bytes += out.bytes - (source->out.sent - sent_before);
+    counters->tx_resent_record_bytes += out.again_bytes;
     return true;
 }
 

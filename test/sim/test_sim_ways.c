@@ -158,7 +158,8 @@ static void alike__records_take_all_of_them(void **state)
         assert_true((double)one_ns >= 3.7 * (double)four_ns);
         four->world.net.slow_networks = 4;
         (void)transfer_ns(four, both[i], 0, 0, 0);
-        assert_true((double)one_ns >= 3.1 * (double)transfer_ns(four, both[i], 0, 0, 0));
+        /* 3.25 but for the end, when not all have something left to carry */
+        assert_true((double)one_ns >= 3 * (double)transfer_ns(four, both[i], 0, 0, 0));
         assert_int_equal(
             sim_counters(&four->world, 0)->ways_left + sim_counters(&four->world, 1)->ways_left, 0);
         fixture_close(one);
