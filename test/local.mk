@@ -217,8 +217,9 @@ UNIT_TESTS = \
 	test/unit/test_sendwin_lossy \
 	test/unit/test_serial \
 	test/unit/test_siphash \
-	test/unit/test_terminate \
 	test/unit/test_slab \
+	test/unit/test_stripes \
+	test/unit/test_terminate \
 	test/unit/test_tcp \
 	test/unit/test_truesize \
 	test/unit/test_turns \
