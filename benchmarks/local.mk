@@ -44,7 +44,7 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
 	benchmarks/npb/lu_constants.h
 
-EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss
+EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
 
