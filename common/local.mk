@@ -29,6 +29,7 @@ libdiwarp_core_la_SOURCES = \
 	common/datagram/seal.h \
 	common/datagram/segments.c \
 	common/datagram/segments.h \
+	common/llp/control.h \
 	common/llp/interface.c \
 	common/llp/interface.h \
 	common/llp/llp.h \

@@ -24,6 +24,7 @@
 #include <linux/icmp.h>
 #include <linux/icmpv6.h>
 
+#include "common/llp/control.h"
 #include "common/llp/siblings.h"
 #include "common/llp/socket.h"
 
@@ -120,36 +121,10 @@ static int transmit(struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_
     return -EAGAIN;
 }
 
-/* Room for UDP_SEGMENT or UDP_GRO, and the mark. */
-#define CONTROL_BYTES (2 * CMSG_SPACE(sizeof(int)))
-
-/* Appends one; msg_control has CONTROL_BYTES of zeros. */
-static void add_control(struct msghdr *msg, int level, int type, const void *value, size_t bytes)
-{
-    struct cmsghdr *cmsg = (void *)((char *)msg->msg_control + msg->msg_controllen);
-    cmsg->cmsg_level = level;
-    cmsg->cmsg_type = type;
-    cmsg->cmsg_len = CMSG_LEN(bytes);
-    memcpy(CMSG_DATA(cmsg), value, bytes);
-    msg->msg_controllen += CMSG_SPACE(bytes);
-}
-
-/* Who would not see the mark of a queue does not invite it; all processes of a job are alike. */
-static void add_ecn(const struct dw_udp *udp, struct msghdr *msg, const struct dw_llp_train *train)
-{
-    const int ect0 = 2;
-    if (!train->ecn || !(udp->llp.gro || udp->gro_allowed))
-        return;
-    if (train->to->family == AF_INET6)
-        add_control(msg, IPPROTO_IPV6, IPV6_TCLASS, &ect0, sizeof ect0);
-    else
-        add_control(msg, IPPROTO_IP, IP_TOS, &ect0, sizeof ect0);
-}
-
 static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_train *train)
 {
     const uint16_t segment_bytes = (uint16_t)train->segment_bytes;
-    add_control(&msg, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
+    dw_control_add(&msg, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof segment_bytes);
     int rc = transmit(udp, &msg, train->to, train->total_bytes, segment_bytes);
     udp->eio_in_row = rc == -EIO ? udp->eio_in_row + 1 : 0;
     return rc;
@@ -193,11 +168,13 @@ __attribute__((noinline)) static int send_apart(struct dw_udp *udp, struct msghd
 
 static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 {
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
+    _Alignas(struct cmsghdr) char control[DW_CONTROL_BYTES] = {0};
     struct msghdr msg = {.msg_iov = (struct iovec *)train->iov,
                          .msg_iovlen = train->iov_count,
                          .msg_control = control};
-    add_ecn(udp, &msg, train);
+    /* Who would not see the mark of a queue does not ask for it; all of a job are alike. */
+    if (train->ecn && (udp->llp.gro || udp->gro_allowed))
+        dw_control_add_tos(&msg, train->to->family, DW_ECT0);
     assert(train->segment_bytes > 0 && train->iov_count <= TRAIN_IOVS_MAX);
     if (train->total_bytes <= train->segment_bytes)
         return transmit(udp, &msg, train->to, train->total_bytes, train->segment_bytes);
@@ -265,35 +242,23 @@ static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *seg
     return bytes;
 }
 
-static unsigned first_int(struct cmsghdr *cmsg)
-{
-    unsigned value = 0;
-    if (cmsg->cmsg_len >= CMSG_LEN(sizeof value))
-        memcpy(&value, CMSG_DATA(cmsg), sizeof value);
-    return value;
-}
-
 /* While GRO is on: may be a train, whose datagrams are marked alike. -1: errno. */
 static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct iovec iov = {.iov_base = buf, .iov_len = DW_LLP_SLOT_BYTES};
     int told = 0;
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES];
+    _Alignas(struct cmsghdr) char control[DW_CONTROL_BYTES];
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     const long bytes = syscall(SYS_recvmsg, udp->fd, &msg, MSG_TRUNC);
     udp->llp.marked = false;
     if (bytes <= 0)
         msg.msg_controllen = 0;
-    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg)) {
-        const bool v4 = cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS;
-        const bool v6 = cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS;
-        if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO &&
-            cmsg->cmsg_len == CMSG_LEN(sizeof told))
-            memcpy(&told, CMSG_DATA(cmsg), sizeof told);
-        else if (v4 || v6) /* a byte, and an int of 0 to 255 in the host's order */
-            udp->llp.marked = (v4 ? *CMSG_DATA(cmsg) : first_int(cmsg)) % 4 == 3;
-    }
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg); cmsg; cmsg = CMSG_NXTHDR(&msg, cmsg))
+        if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO)
+            told = dw_control_int(cmsg);
+        else if (dw_control_is_tos(cmsg))
+            udp->llp.marked = (dw_control_int(cmsg) & DW_ECN_MASK) == DW_ECN_CE;
     *segment_bytes = (uint32_t)(told > 0 && told < bytes ? told : bytes);
     return bytes;
 }
@@ -305,7 +270,6 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
         long bytes =
             llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
         const int error = bytes < 0 ? errno : 0;
-        llp->marked &= bytes >= 0;
         if (error == EAGAIN &&
             (bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES)) >= 0)
             *segment_bytes = (uint32_t)bytes;
