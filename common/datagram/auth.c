@@ -11,7 +11,7 @@
 #include "common/wire/bytes.h"
 
 /* About what a context of libcrypto's takes. */
-#define CONTEXT_BYTES 1100
+#define CONTEXT_BYTES 1000
 
 /* ---- peers ---- */
 
