@@ -191,7 +191,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                     \
     X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                   \
     X(ways_changed, "times", "peers of a host were found by another pair of interfaces")         \
-    X(ways_left, "times", "of several ways that a peer's records came by one came to nothing")     \
+    X(ways_left, "times", "of several ways that a peer's records came by one came to nothing")   \
     X(peers_active, "peers", "peers that hold protocol state now")                               \
     X(peers_gone, "peers", "peers declared gone")                                                \
     X(rdma_errors, "operations", "RDMA or atomic operations that ended in error")

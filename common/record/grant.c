@@ -3,6 +3,7 @@
  * receive buffer; those of a peer its record window, the room on the way from there. */
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 #include "common/record/records.h"
 
@@ -37,6 +38,28 @@ void dw_records_size_budgets(struct dw_records *records)
     if (port->mtu_max_bytes == UINT32_MAX && bytes <= DW_LLP_TRAIN_BYTES &&
         2 * dw_llp_truesize((uint32_t)bytes) <= rcvbuf_bytes)
         port->mtu_max_bytes = (uint32_t)bytes;
+}
+
+/* Its records from now on come by several ways. NULL: no memory. */
+static struct dw_record_way *make_ways(struct dw_record_peer *peer)
+{
+    struct dw_record_way *ways = calloc(DW_RECORD_WAYS, sizeof *ways);
+    if (!ways || dw_map_put(&peer->records->ways, peer->index, ways)) {
+        free(ways);
+        return NULL;
+    }
+    peer->by_ways = true;
+    dw_foreach (sink, struct dw_record, link, &peer->ends)
+        if (sink->is_sink)
+            sink->ways = ways;
+    return ways;
+}
+
+void dw_record_ways_free(struct dw_record_peer *peer)
+{
+    if (peer->by_ways)
+        free(dw_map_remove(&peer->records->ways, peer->index));
+    peer->by_ways = false;
 }
 
 /* Bytes that come by one of several ways before it is the turn of another. */
@@ -123,8 +146,8 @@ static struct choice choose(struct dw_record *sink)
     const unsigned together = sink->in.total >= SPLIT_MIN_BYTES ? dw_ways_together(ways) : 0;
     if (together && !known)
         return by_current(sink, stripe_bytes(sink));
-    const bool split = together && (sink->ways || dw_record_ways_make(sink->peer)) &&
-                       dw_record_sink_split(&sink->in);
+    const bool split =
+        together && (sink->ways || make_ways(sink->peer)) && dw_record_sink_split(&sink->in);
     if (!sink->in.stripes)
         return by_current(sink, UINT32_MAX);
     if (!dw_stripes_may_add(sink->in.stripes))

@@ -25,27 +25,6 @@ void dw_records_fini(struct dw_records *records)
     dw_map_fini(&records->ways);
 }
 
-struct dw_record_way *dw_record_ways_make(struct dw_record_peer *peer)
-{
-    struct dw_record_way *ways = calloc(DW_RECORD_WAYS, sizeof *ways);
-    if (!ways || dw_map_put(&peer->records->ways, peer->index, ways)) {
-        free(ways);
-        return NULL;
-    }
-    peer->by_ways = true;
-    dw_foreach (sink, struct dw_record, link, &peer->ends)
-        if (sink->is_sink)
-            sink->ways = ways;
-    return ways;
-}
-
-void dw_record_ways_free(struct dw_record_peer *peer)
-{
-    if (peer->by_ways)
-        free(dw_map_remove(&peer->records->ways, peer->index));
-    peer->by_ways = false;
-}
-
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source)
 {
     struct dw_records *records = peer->records;

@@ -249,14 +249,13 @@ uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way);
 /* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
+/* The peer has no record any more: its ways are forgotten. */
+void dw_record_ways_free(struct dw_record_peer *peer);
+
 /* ---- record.c ---- */
 void dw_records_init(struct dw_records *records, struct dw_port *port,
                      const struct dw_record_ops *ops);
 void dw_records_fini(struct dw_records *records);
-/* Its records from now on come by several ways. NULL: no memory. */
-struct dw_record_way *dw_record_ways_make(struct dw_record_peer *peer);
-/* It has none any more. */
-void dw_record_ways_free(struct dw_record_peer *peer);
 /* Not 0, nor one that is still in use after 2^31 others; from_source: 0, of a sink, or
  * DW_RECORD_ID_FROM_SOURCE, of a source. */
 uint32_t dw_record_next_id(const struct dw_record_peer *peer, uint32_t from_source);

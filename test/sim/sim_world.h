@@ -10,7 +10,7 @@
 #include "common/rd/parts.h"
 #include "test/sim/sim_net.h"
 
-#define SIM_MAX_NODES    16
+#define SIM_MAX_NODES 16
 
 struct sim_world;
 
