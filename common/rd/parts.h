@@ -122,6 +122,8 @@ void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro);
 /* The peer's timer: acknowledges late, probes it while it owes us something, and fails it when it
  * has been silent for too long. */
 void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns);
+/* What it was granted by that way has come by it. */
+void dw_probe_on_record_came(struct dw_peer *peer, uint8_t way);
 /* It acknowledges these, which are not none. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It asked for parts of a record that had gone out. */

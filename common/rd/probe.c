@@ -63,6 +63,12 @@ static void on_answer(struct dw_peer *peer)
     dw_handle_of(peer)->ah.ways->answered = true;
 }
 
+void dw_probe_on_record_came(struct dw_peer *peer, uint8_t way)
+{
+    if (!way || way == 1 + dw_ah_path(&dw_handle_of(peer)->ah)->local_interface)
+        on_answer(peer);
+}
+
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked)
 {
     on_answer(peer);
@@ -212,7 +218,8 @@ static void change_way(struct dw_peer *peer, unsigned to, bool announce)
 {
     struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     struct dw_path *before = dw_ways_path(ways);
-    ways->working &= (uint8_t) ~(1u << ways->current);
+    if (ways->answered) /* if it works no more, records by it will tell */
+        ways->working |= (uint8_t)(ways->apart & 1u << ways->current);
     ways->current = (uint8_t)to;
     ways->answered = false;
     dw_foreach (other, struct dw_peer, path_link, &before->awake) {
@@ -239,10 +246,10 @@ void dw_probe_on_way_left(struct dw_record_peer *records, uint8_t id, uint8_t ot
     struct dw_ways *ways = records->ah->ways;
     const unsigned left = dw_ways_from(ways, id - 1u);
     const unsigned to = other ? dw_ways_from(ways, other - 1u) : ways->count;
-    if (left < ways->count)
-        dw_ways_leave(ways, left);
     if (left == ways->current && to < ways->count)
         change_way(dw_peer_of_records(records), to, true);
+    if (left < ways->count)
+        dw_ways_leave(ways, left);
 }
 
 static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)

@@ -162,6 +162,7 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
         return false;
     if (!in->sequenced || !(wr.id & DW_RECORD_ID_FROM_SOURCE)) {
         /* Of a record, or it answers a short read of ours. */
+        dw_probe_on_record_came(in->peer, in->arrival->header.path);
         dw_sink_on_segment(&in->peer->records, &in->segment, in->arrival, in->now_ns);
         return true;
     }

@@ -241,6 +241,7 @@ bool dw_rd_place(void *state, const struct dw_arrival *arrival, uint64_t now_ns)
     if (!placing.sink)
         return true; /* damaged */
     heard_from(peer, header, now_ns);
+    dw_probe_on_record_came(peer, header->path);
     dw_sink_place(&placing, now_ns);
     take_ack(peer, header, now_ns);
     return true;

@@ -330,7 +330,6 @@ static void note_queue(const struct dw_placing *placing, uint8_t way, uint64_t n
 static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes, uint64_t now_ns)
 {
     struct dw_record_way *its = sink->ways ? &sink->ways[way] : NULL;
-    sink->peer->ah->ways->answered |= !way; /* where it was granted */
     if (!its)
         return;
     if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
