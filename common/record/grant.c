@@ -49,6 +49,7 @@ static struct dw_record_way *make_ways(struct dw_record_peer *peer)
         return NULL;
     }
     peer->by_ways = true;
+    ways->heard_ns = peer->contact.heard_ns;
     dw_foreach (sink, struct dw_record, link, &peer->ends)
         if (sink->is_sink)
             sink->ways = ways;
@@ -290,7 +291,7 @@ bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control 
     status->range_count = (uint16_t)missing;
     status->id = sink->id;
     status->granted = granted;
-    if (way && !missing) { /* it tells what may be sent by this way, and no more */
+    if (sink->in.stripes && !missing) { /* it tells what may be sent by this way, and no more */
         status->ranges[0] = (struct dw_range){sink->in.granted, granted};
         status->range_count = 1;
     }
