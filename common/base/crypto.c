@@ -43,6 +43,7 @@ static struct {
     X(SET_CTX_PARAMS, set_ctx_params)
 
 static struct {
+    EVP_CIPHER *fetched; /* for good: it keeps the provider loaded */
     void *provider;
 #define DECLARE(id, name) OSSL_FUNC_cipher_##name##_fn *name;
     CIPHER_FUNCTIONS(DECLARE)
@@ -68,10 +69,10 @@ static bool is_named(const OSSL_ALGORITHM *algorithm)
 static bool find_cipher(void)
 {
     int changes;
-    const EVP_CIPHER *fetched = crypto.EVP_CIPHER_fetch(NULL, CIPHER, NULL);
-    if (!fetched)
+    aes_128_gcm.fetched = crypto.EVP_CIPHER_fetch(NULL, CIPHER, NULL);
+    if (!aes_128_gcm.fetched)
         return false;
-    const OSSL_PROVIDER *provider = crypto.EVP_CIPHER_get0_provider(fetched);
+    const OSSL_PROVIDER *provider = crypto.EVP_CIPHER_get0_provider(aes_128_gcm.fetched);
     aes_128_gcm.provider = crypto.OSSL_PROVIDER_get0_provider_ctx(provider);
     const OSSL_ALGORITHM *algorithm =
         crypto.OSSL_PROVIDER_query_operation(provider, OSSL_OP_CIPHER, &changes);
