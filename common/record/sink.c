@@ -335,6 +335,8 @@ static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes
     if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
         dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
     its->heard_ns = now_ns;
+    if (!way) /* before what comes by the same interface, under its number */
+        sink->ways[1 + dw_ah_path(sink->peer->ah)->local_interface].heard_ns = now_ns;
     its->came_bytes += bytes;
     if (its->came_bytes < PACE_BYTES)
         return;

@@ -181,7 +181,7 @@ static void alike__some_are_cut__left_soon__taken_back(void **state)
         assert_in_range(cut_ns, all_ns, (one_is_left ? 4 : 1.5) * (double)all_ns + 20 * MS);
         f->world.net.now_ns += 70 * SECOND; /* at rest nothing else does */
         (void)transfer_ns(f, both[i % 2], 0, 0, 0);
-        assert_in_range(transfer_ns(f, both[i % 2], 0, 0, 0), all_ns / 2, all_ns * 21 / 20);
+        assert_in_range(transfer_ns(f, both[i % 2], 0, 0, 0), all_ns / 2, all_ns * 11 / 10);
         fixture_close(f);
     }
 }
