@@ -138,15 +138,15 @@ static struct choice by_one_of(const struct dw_record *sink, unsigned together)
     return best;
 }
 
-/* The source of a read is to have sent something of it before it is split, for else a grant may
- * come by another way before the request. */
+/* The source of a read is to have sent something of its first stripe before it gets more, for else
+ * a grant may come by another way before the request. */
 static struct choice choose(struct dw_record *sink)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
     const bool known = sink->region || sink->in.map.bytes;
     const unsigned together = sink->in.total >= SPLIT_MIN_BYTES ? dw_ways_together(ways) : 0;
     if (together && !known)
-        return by_current(sink, stripe_bytes(sink));
+        return by_current(sink, sink->in.granted ? 0 : stripe_bytes(sink));
     const bool split =
         together && (sink->ways || make_ways(sink->peer)) && dw_record_sink_split(&sink->in);
     if (!sink->in.stripes)
