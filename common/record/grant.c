@@ -15,8 +15,6 @@
 #define RECORD_WINDOW_BYTES (1u << 20)
 /* Records from this on come by several ways: a train by each of two. */
 #define SPLIT_MIN_BYTES (2 * DW_LLP_TRAIN_BYTES)
-/* Of what may be under way, the part that comes by one way before it is the turn of another. */
-#define STRIPES_DEN 16
 
 void dw_records_size_budgets(struct dw_records *records)
 {
@@ -63,12 +61,11 @@ void dw_record_ways_free(struct dw_record_peer *peer)
     peer->by_ways = false;
 }
 
-/* Bytes that come by one of several ways before it is the turn of another. */
+/* A train comes by one of several ways before it is the turn of another. */
 static uint32_t stripe_bytes(const struct dw_record *sink)
 {
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    const uint32_t part = sink->peer->records->window_bytes / STRIPES_DEN;
-    return part > payload ? part - part % payload : payload;
+    return DW_LLP_TRAIN_BYTES - DW_LLP_TRAIN_BYTES % payload;
 }
 
 /* Of a bound, of which so much is due already, what the sink may have: at least so much, or all
