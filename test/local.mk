@@ -24,6 +24,7 @@ noinst_HEADERS += \
 	test/fuzz/memory_llp.h \
 	test/net/failing_libc.h \
 	test/net/forge.h \
+	test/net/forged_pair.h \
 	test/net/node.h \
 	test/net/rc_end.h \
 	test/net/queue_pairs.h \

@@ -11,31 +11,20 @@
 #include <cmocka.h>
 
 #include "common/rel/recvwin.h"
-#include "test/net/forge.h"
-#include "test/net/rd_pair.h"
+#include "test/net/forged_pair.h"
 #include "test/unit/random.h"
-
-#define FORGER_RANK 9
-
-/* Its nodes talk to each other; the forger bothers pair.b. */
-static struct pair pair;
-static struct forger forger;
 
 static int setup(void **state)
 {
     (void)state;
-    pair.attr = loopback_attr(0);
-    pair_open(&pair);
-    forger_open(&forger, &pair.b->address, DW_LLP_DATA, FORGER_RANK);
-    forger.header.flags = DW_LLP_INTRO;
+    forged_pair_open();
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    forger_close(&forger);
-    pair_close(&pair);
+    forged_pair_close();
     return 0;
 }
 
@@ -71,21 +60,6 @@ static uint64_t drops(const struct diwarp_counters *c)
         RUN_UNTIL(pair.b->counters->counter == before + 1, pair.b);                 \
         assert_int_equal(drops(pair.b->counters), all + 1);                         \
     } while (0)
-
-static void forge_hello(void)
-{
-    forge_begin(&forger);
-    forge_message(&forger, 1, "hello", 5);
-}
-
-/* b gets to know the forger. */
-static void introduce(void)
-{
-    forge_hello();
-    forge_send(&forger);
-    RUN_UNTIL(pair.b->recvs == 1, pair.b);
-    forger.header.psn++;
-}
 
 /* ---- strangers and garbage ------------------------------------------------------------------ */
 
@@ -169,7 +143,7 @@ static void introduction__makes_a_peer(void **state)
     (void)state;
     struct dw_llp_header header;
 
-    introduce();
+    forge_introduction();
     assert_int_equal(pair.b->counters->peers_active, 1);
     assert_int_equal(pair.b->last.src.rank, FORGER_RANK);
     RUN_UNTIL(pair.b->counters->tx_acks == 1, pair.b);
@@ -186,7 +160,7 @@ static void introduction__makes_a_peer(void **state)
 static void datagram__of_another_incarnation(void **state)
 {
     (void)state;
-    introduce();
+    forge_introduction();
     forger.header.incarnation++;
     forge_hello();
     forge_trailer(&forger);
@@ -198,7 +172,7 @@ static void datagram__of_another_incarnation(void **state)
 static void datagram__outside_the_window(void **state)
 {
     (void)state;
-    introduce();
+    forge_introduction();
     forger.header.psn = 1 + DW_WINDOW_DATAGRAMS;
     forge_hello();
     forge_trailer(&forger);
@@ -245,7 +219,7 @@ static void segments__malformed(void **state)
         {{0x00, 0x0e, 0xc1, 0x40, 0, 0, 0, 0}, 16, false}, /* RDMA Write: not over datagrams */
     };
 
-    introduce();
+    forge_introduction();
     for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         forge_begin(&forger);
         forge_raw(&forger, cases[i].bytes, cases[i].length);
@@ -270,7 +244,7 @@ static void segments__longer_than_a_message(void **state)
     (void)state;
     struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = 7, .mo = UINT32_MAX - 3};
 
-    introduce();
+    forge_introduction();
     forge_begin(&forger);
     forge_segment(&forger, &ddp, NULL, 0, "12345678", 8);
     forge_trailer(&forger);
@@ -298,7 +272,7 @@ static void control__of_unknown_records(void **state)
         {.kind = DW_RECORD_ABORT, .id = 0x80000005, .status = DW_STATUS_BAD_STAG},
     };
 
-    introduce();
+    forge_introduction();
     for (unsigned i = 0; i < sizeof controls / sizeof controls[0]; i++) {
         forger.header.type = controls[i].kind == DW_RECORD_STATUS ? DW_LLP_RECORD : DW_LLP_DATA;
         forge_begin(&forger);
@@ -324,7 +298,7 @@ static void control__unsequenced__only_a_status(void **state)
     struct diwarp_mr remote = {.addr = source, .stag = 1};
     struct diwarp_ah *ah;
 
-    introduce();
+    forge_introduction();
     assert_int_equal(diwarp_create_ah(pair.b->qp, &forged, &ah), 0);
     assert_int_equal(post(pair.b, ah, IBV_WR_RDMA_WRITE, sink, 100000, 0, 0, &remote, 0), 0);
     forger.header.type = DW_LLP_RECORD;
@@ -359,7 +333,7 @@ static void write_record__outside_its_record(void **state)
         {pair.mr_sink->stag, to + 1000, 0, 1000},
     };
 
-    introduce();
+    forge_introduction();
     memset(sink, 0, 4000);
     forge_begin(&forger);
     forge_control(&forger, &open);
@@ -411,7 +385,7 @@ static void requests__without_the_right(void **state)
     };
     const uint64_t tos[] = {(uintptr_t)sink - 1, (uintptr_t)sink + BIG - 2, UINT64_MAX - 1};
 
-    introduce();
+    forge_introduction();
     for (unsigned i = 0; i < 3; i++, forger.header.psn++) {
         forge_begin(&forger);
         forge_control(&forger, &opens[i]);

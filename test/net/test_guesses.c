@@ -10,26 +10,19 @@
 
 #include <cmocka.h>
 
-#include "test/net/forge.h"
-#include "test/net/rd_pair.h"
+#include "test/net/forged_pair.h"
 #include "test/unit/random.h"
 
-#define FORGER_RANK 9
-#define GUESSES     20000u
+#define GUESSES 20000u
 /* Sent at once: what fits any receive buffer. */
 #define BATCH 16
 
-static struct pair pair;
-static struct forger forger;
 static uint64_t rng = 5;
 
 static int setup(void **state)
 {
     (void)state;
-    pair.attr = loopback_attr(0);
-    pair_open(&pair);
-    forger_open(&forger, &pair.b->address, DW_LLP_DATA, FORGER_RANK);
-    forger.header.flags = DW_LLP_INTRO;
+    forged_pair_open();
     fill(source, 4096, 1);
     fill(sink, 4096, 2);
     return 0;
@@ -38,8 +31,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    forger_close(&forger);
-    pair_close(&pair);
+    forged_pair_close();
     return 0;
 }
 
@@ -60,11 +52,7 @@ static void await_batch(uint64_t datagrams)
 
 static void introduce(void)
 {
-    forge_begin(&forger);
-    forge_message(&forger, 1, "hello", 5);
-    forge_send(&forger);
-    RUN_UNTIL(pair.b->recvs == 1, pair.b);
-    forger.header.psn++;
+    forge_introduction();
     forger.header.flags = 0;
     hear_all();
 }

@@ -11,23 +11,14 @@
 #include <cmocka.h>
 
 #include "common/rd/parts.h"
-#include "test/net/forge.h"
-#include "test/net/rd_pair.h"
+#include "test/net/forged_pair.h"
 
-#define FORGER_RANK 9
-#define MANY        3000
-
-/* The forger bothers node b. */
-static struct pair pair;
-static struct forger forger;
+#define MANY 3000
 
 static int setup(void **state)
 {
     (void)state;
-    pair.attr = loopback_attr(0);
-    pair_open(&pair);
-    forger_open(&forger, &pair.b->address, DW_LLP_DATA, FORGER_RANK);
-    forger.header.flags = DW_LLP_INTRO;
+    forged_pair_open();
     forger.header.number = 1000;
     return 0;
 }
@@ -37,16 +28,14 @@ static int teardown(void **state)
     (void)state;
     pair_exchange(&pair);
     assert_int_equal(pair.a.errors + pair.a.gone, 0);
-    forger_close(&forger);
-    pair_close(&pair);
+    forged_pair_close();
     return 0;
 }
 
 static void send_hello(void)
 {
     forger.header.number++;
-    forge_begin(&forger);
-    forge_message(&forger, 1, "hello", 5);
+    forge_hello();
     forge_send(&forger);
 }
 
