@@ -107,7 +107,8 @@ stream_beside_flood()
     local flood began_ms
     began_ms=$(now_ms)
     # not by on(), a shell that would take the signal
-    ip netns exec "$stranger" nice -n -10 "$hostile" flood "$1" $port 110000 "$case_seconds" >"$work/hostile" &
+    ip netns exec "$stranger" nice -n -10 "$hostile" flood "$1" $port 110000 "$case_seconds" \
+        >"$work/hostile" &
     flood=$!
     stream
     kill $flood
