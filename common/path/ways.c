@@ -87,7 +87,7 @@ unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface)
 unsigned dw_ways_to(const struct dw_ways *ways, unsigned there)
 {
     unsigned i = 0;
-    while (i < ways->count && (!(ways->apart >> i & 1) || ways->there[i] != there))
+    while (i < ways->count && ways->there[i] != there)
         i++;
     return i;
 }

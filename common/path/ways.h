@@ -48,8 +48,8 @@ void dw_ways_fini(struct dw_paths *paths);
 
 /* Index of the way to that host; or the count: none leads there. */
 unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host);
-/* Index of the one, of those apart, from that interface of ours, or to that of theirs; or the
- * count: there is none. */
+/* Index of the one, of those apart, from that interface of ours; of the first to that of theirs; or
+ * the count: there is none. */
 unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface);
 unsigned dw_ways_to(const struct dw_ways *ways, unsigned there);
 /* Bit i: way i may be used together with the others, for it takes the datagrams of the current one,

@@ -27,8 +27,6 @@
 /* So often ways that do not work are looked at, while large records come. Half: more is sent in
  * vain; twice: one that is back is used that much later. */
 #define LOOK_NS 1000000000ull
-/* Of sources before a probe is answered: a megabyte. */
-#define RUNS_BEFORE_REPLY 4
 /* What every path lets through, in a packet of IPv4. */
 #define ALWAYS_PASSES_BYTES (DW_MTU_MIN_BYTES - 28)
 
@@ -259,15 +257,14 @@ static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)
     return dw_ways_find(dw_handle_of(peer)->ah.ways, &host);
 }
 
-/* Behind what has been granted so far, for it tells that this is on its way. */
 void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
 {
-    struct dw_records *records = peer->records.records;
-    for (unsigned runs = 0; runs < RUNS_BEFORE_REPLY && !dw_list_empty(&records->ready); runs++)
-        dw_sources_run(records, dw_rd_of(peer)->port->ran_ns);
     const struct dw_llp_header *header = &arrival->header;
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     const unsigned index = arrival->intro ? way_to(peer, arrival->intro) : ways->count;
+    /* It asks for a way that we do not know. */
+    if (index == ways->count && header->path && header->psn & PADDED)
+        return;
     const struct dw_way way = {
         .path = index < ways->count ? ways->paths[index] : dw_ways_path(ways), .id = header->path};
     dw_control_by_way(peer, DW_LLP_PROBE_REPLY, header->psn, &way, 0);

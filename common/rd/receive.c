@@ -14,7 +14,8 @@ static void heard_from(struct dw_peer *peer, const struct dw_llp_header *header,
 {
     struct dw_rd *rd = dw_rd_of(peer);
     dw_rd_begin_epoch(rd, now_ns);
-    if (!peer->introduced || peer->records.contact.heard_ns < rd->epoch_end_ns - DW_EPOCH_NS) {
+    if ((!peer->introduced && !header->path) ||
+        peer->records.contact.heard_ns < rd->epoch_end_ns - DW_EPOCH_NS) {
         rd->epoch_senders++;
         dw_peer_on_use(peer);
     }

@@ -85,6 +85,17 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
     return (uint32_t)(room > payload ? room - room % payload : room);
 }
 
+/* Charged, by that way. */
+static uint64_t due_by(const struct dw_record *sink, uint8_t way)
+{
+    if (way)
+        return dw_record_charge(sink, sink->ways[way].due_bytes);
+    uint64_t others = 0;
+    for (unsigned i = 1; sink->ways && i < DW_RECORD_WAYS; i++)
+        others += dw_record_charge(sink, sink->ways[i].due_bytes);
+    return sink->peer->due_bytes > others ? sink->peer->due_bytes - others : 0;
+}
+
 /* Of the window of what comes by that way. */
 static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
 {
@@ -92,8 +103,7 @@ static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
     const uint64_t each = dw_llp_truesize(peer->ah->peer_datagram_bytes);
     const uint32_t payload = dw_record_payload_bytes(peer);
     const struct dw_recordwin *win = dw_sink_win(sink, way);
-    const uint64_t due = way ? dw_record_charge(sink, sink->ways[way].due_bytes) : peer->due_bytes;
-    return share(sink, dw_recordwin_datagrams(win, payload) * each, due,
+    return share(sink, dw_recordwin_datagrams(win, payload) * each, due_by(sink, way),
                  dw_recordwin_part_datagrams(win, payload) * each);
 }
 
@@ -157,7 +167,12 @@ static struct choice choose(struct dw_record *sink)
         return by_current(sink, UINT32_MAX);
     if (!dw_stripes_may_add(sink->in.stripes))
         return (struct choice){0};
-    return split ? by_one_of(sink, together) : by_current(sink, stripe_bytes(sink));
+    if (split)
+        return by_one_of(sink, together);
+    const struct choice choice = by_current(sink, stripe_bytes(sink));
+    if (choice.bytes < stripe_bytes(sink))
+        dw_recordwin_on_full(&sink->peer->win);
+    return choice;
 }
 
 static uint32_t share_of_budget(const struct dw_record *sink)
@@ -318,8 +333,16 @@ uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way)
         return current_deadline_ns(sink);
     const struct dw_record_way *its = &sink->ways[way];
     const uint64_t rto_min_ns = sink->peer->records->port->device->attr.rto_min_ns;
-    return its->asked_ns > its->heard_ns ? its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, 0)
-                                         : its->heard_ns + rto_min_ns;
+    if (its->asked_ns <= its->heard_ns)
+        return its->heard_ns + rto_min_ns;
+    return its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, its->asked - 1u);
+}
+
+uint64_t dw_sink_stuck_ns(const struct dw_record *sink)
+{
+    const uint64_t rto_ns = sink->peer->records->ops->rto_ns(sink->peer, sink->in.backoff);
+    const uint64_t from_ns = sink->late_ns > sink->in.heard_ns ? sink->late_ns : sink->in.heard_ns;
+    return from_ns + (rto_ns > DW_RTO_INITIAL_NS ? rto_ns : DW_RTO_INITIAL_NS);
 }
 
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
@@ -327,7 +350,7 @@ uint64_t dw_sink_deadline_ns(const struct dw_record *sink)
     const struct dw_stripes *stripes = sink->in.stripes;
     if (!stripes)
         return current_deadline_ns(sink);
-    uint64_t first_ns = DW_NEVER;
+    uint64_t first_ns = dw_sink_stuck_ns(sink);
     for (unsigned i = 0; i < stripes->count; i++) {
         const struct dw_stripe *stripe = &stripes->list[i];
         const uint64_t ns =

@@ -87,6 +87,11 @@ struct dw_records {
  * of the interface of the sink's where they arrive, as the sink has told it. */
 #define DW_RECORD_WAYS (DW_WAYS_MAX + 1)
 
+/* A way that was answered so often in a row and brought nothing lets only short ones through. */
+#define DW_WAY_VAIN_MAX 3
+/* How fast a way is, is looked at whenever so much has come by it: half a train. */
+#define DW_WAY_PACE_BYTES 32768u
+
 /* Of the records that come by one of several ways. */
 struct dw_record_way {
     struct dw_recordwin win; /* of way 0 the peer's counts, instead; and its rtt */
@@ -97,6 +102,8 @@ struct dw_record_way {
     uint64_t paced_ns;
     uint64_t heard_ns; /* something came by it, or it was idle until then */
     uint64_t asked_ns; /* it was probed, for nothing came; not after heard_ns: no more */
+    uint8_t asked;     /* so often in a row */
+    uint8_t vain;      /* so often it was answered and brought nothing */
 };
 
 /* What the records of a peer share; the service embeds it in its peer, and fills it. */
@@ -246,6 +253,8 @@ bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control 
 /* When the sink is overdue; and when what is due by that way is. */
 uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
 uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way);
+/* ... and when one is that is split, though its ways are busy: with other records, maybe. */
+uint64_t dw_sink_stuck_ns(const struct dw_record *sink);
 /* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 

@@ -19,21 +19,26 @@ enum sign {
     TIMED_OUT,
 };
 
-/* Asks, by that way, for the first n ranges of `status`, which are lost. */
-static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_control *status,
-                    unsigned n, uint64_t now_ns)
+/* The first n ranges are lost on that way. */
+static void count_lost(struct dw_record *sink, uint8_t way, const struct dw_range *missing,
+                       unsigned n, uint64_t now_ns)
 {
-    struct dw_record_peer *peer = sink->peer;
-    const uint32_t payload = dw_record_payload_bytes(peer);
-    const struct dw_range *missing = status->ranges;
-    if (!n)
-        return;
+    const uint32_t payload = dw_record_payload_bytes(sink->peer);
     /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
     for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
         dw_recordwin_on_lost(dw_sink_win(sink, way),
                              (missing[i].end - missing[i].start - 1) / payload + 1, payload);
-        peer->records->ops->on_lost(peer, now_ns);
+        sink->peer->records->ops->on_lost(sink->peer, now_ns);
     }
+}
+
+/* Asks, by that way, for the first n ranges of `status`, which are lost. */
+static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_control *status,
+                    unsigned n, uint64_t now_ns)
+{
+    if (!n)
+        return;
+    count_lost(sink, way, status->ranges, n, now_ns);
     /* What a full socket refuses is as good as lost: the timer asks again. */
     (void)dw_sink_send_status(sink, status, way, sink->in.granted, n);
 }
@@ -134,8 +139,13 @@ static void move(struct dw_record *sink, uint8_t from, uint8_t to, uint64_t now_
             sink->ways[to].due_bytes += stripe->due_bytes;
         moved = true;
     }
-    if (moved)
-        ask_way(sink, to, now_ns);
+    struct dw_record_control status;
+    const unsigned n = moved ? dw_record_sink_on_way_timeout(&sink->in, to, window_bytes(sink, to),
+                                                             status.ranges, DW_RECORD_MAX_RANGES)
+                             : 0;
+    sink->peer->records->ops->on_lost(sink->peer, now_ns);
+    if (n) /* not lost on the way that they come by now */
+        (void)dw_sink_send_status(sink, &status, to, sink->in.granted, n);
 }
 
 /* It works no more, though the peer is heard. */
@@ -143,6 +153,7 @@ static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_peer *peer = late->peer;
     const uint8_t to = heard_last(late, way);
+    late->ways[way].vain = 0;
     peer->records->counters->ways_left++;
     peer->records->ops->on_way_left(peer, way, to);
     if (!late->ways[to].due_bytes)
@@ -164,6 +175,7 @@ static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
         leave(sink, way, now_ns);
     } else {
         const uint8_t other = heard_last(sink, way);
+        its->asked = its->asked_ns <= its->heard_ns ? 1 : its->asked < 15 ? its->asked + 1 : 15;
         its->asked_ns = now_ns;
         peer->records->ops->ask_by(peer, way, now_ns);
         if (other)
@@ -183,6 +195,8 @@ static void look_at_ways(struct dw_record *sink, uint64_t now_ns)
         looked_at |= 1u << way;
         on_way_overdue(sink, way, now_ns);
     }
+    if (now_ns >= dw_sink_stuck_ns(sink))
+        on_overdue(sink, now_ns);
 }
 
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
@@ -199,15 +213,21 @@ void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t se
                            uint64_t now_ns)
 {
     struct dw_record_way *ways = dw_record_ways(peer), *its = ways ? &ways[way] : NULL;
-    if (!its)
-        return;
-    dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
-    if (its->asked_ns <= its->heard_ns || sent_ns <= its->heard_ns)
+    if (its)
+        dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
+    if (!its || its->asked_ns <= its->heard_ns || sent_ns <= its->heard_ns)
         return;
     its->heard_ns = now_ns;
-    dw_foreach (sink, struct dw_record, link, &peer->ends)
-        if (sink->is_sink && sink->in.stripes)
-            ask_way(sink, way, now_ns);
+    its->vain++;
+    dw_foreach (sink, struct dw_record, link, &peer->ends) {
+        if (!sink->is_sink || !sink->in.stripes)
+            continue;
+        if (its->vain == DW_WAY_VAIN_MAX) {
+            leave(sink, way, now_ns);
+            return;
+        }
+        ask_way(sink, way, now_ns);
+    }
 }
 
 /* ---- what comes ---- */
@@ -223,7 +243,8 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
         /* Overdue by the time-out as it was then: the reply itself may have made it longer. */
         if (!sink->is_sink || !dw_record_sink_due_bytes(&sink->in))
             continue;
-        const uint64_t heard_ns = sink->in.stripes ? current_ns : sink->in.heard_ns;
+        const uint64_t heard_ns =
+            sink->in.stripes && current_ns < sink->in.heard_ns ? current_ns : sink->in.heard_ns;
         if (sink->late_ns <= heard_ns)
             continue;
         if (sent_ns <= heard_ns) { /* the reply was to an earlier probe */
@@ -231,12 +252,13 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
             continue;
         }
         if (sink->in.stripes) {
-            ask_way(sink, 0, now_ns);
+            for (uint8_t way = 0; way < DW_RECORD_WAYS; way++)
+                ask_way(sink, way, now_ns);
             ways->heard_ns = now_ns;
         } else {
             ask_again(sink, TIMED_OUT, now_ns);
-            sink->in.heard_ns = now_ns;
         }
+        sink->in.heard_ns = now_ns;
         if (sink->in.backoff > FRUITLESS_MAX)
             dw_grant_set_aside(peer, true);
         dw_sink_arm(sink);
@@ -324,21 +346,19 @@ static void note_queue(const struct dw_placing *placing, uint8_t way, uint64_t n
         dw_recordwin_on_marked(win, dw_record_payload_bytes(placing->sink->peer));
 }
 
-/* How fast a way is, is looked at whenever so much has come by it. */
-#define PACE_BYTES 32768u
-
 static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes, uint64_t now_ns)
 {
-    struct dw_record_way *its = sink->ways ? &sink->ways[way] : NULL;
-    if (!its)
+    if (!sink->ways)
         return;
+    struct dw_record_way *its = &sink->ways[way];
     if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
         dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
     its->heard_ns = now_ns;
     if (!way) /* before what comes by the same interface, under its number */
         sink->ways[1 + dw_ah_path(sink->peer->ah)->local_interface].heard_ns = now_ns;
+    its->vain = bytes ? 0 : its->vain;
     its->came_bytes += bytes;
-    if (its->came_bytes < PACE_BYTES)
+    if (its->came_bytes < DW_WAY_PACE_BYTES)
         return;
     const uint32_t pace = (uint32_t)(((now_ns - its->paced_ns) << 10) / its->came_bytes);
     its->ns_per_kib = its->ns_per_kib ? its->ns_per_kib / 4 * 3 + pace / 4 : pace;

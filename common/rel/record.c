@@ -91,10 +91,11 @@ unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came
         sink->again_bytes = again_max;
     for (unsigned i = 0; i < stripes->count && n < max; i++) {
         struct dw_stripe *stripe = &stripes->list[i];
-        uint32_t limit = stripe->end < sink->lost ? stripe->end : sink->lost;
-        const uint32_t lost_end = dw_stripe_lost_end(stripes, i, came, sink->reorder_bytes);
-        if (stripe->way == stripes->list[came].way && i <= came && lost_end > limit)
-            limit = lost_end;
+        uint32_t limit = stripe->lost ? stripe->end : 0;
+        if (stripe->way != stripes->list[came].way)
+            continue;
+        if (i <= came && !stripe->lost)
+            limit = dw_stripe_lost_end(stripes, i, came, sink->reorder_bytes);
         if (limit > stripe->requested)
             n += ask(sink, stripe->requested, limit, &stripe->requested, holes + n, max - n);
     }
@@ -123,12 +124,12 @@ unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
 {
     struct dw_stripes *stripes = sink->stripes;
     unsigned n = 0;
-    sink->lost = dw_ranges_end(&sink->map);
     sink->again_bytes = again_bytes;
     for (unsigned i = 0; i < stripes->count; i++) {
         struct dw_stripe *stripe = &stripes->list[i];
         if (stripe->way != way || !stripe->due_bytes)
             continue;
+        stripe->lost = true;
         stripe->requested = stripe->start; /* the rest as others come */
         if (n < max)
             n += ask(sink, stripe->requested, stripe->end, &stripe->requested, holes + n, max - n);

@@ -71,7 +71,7 @@ unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
 /* ---- source ---- */
 
 /* Of what is to go by one of several ways, at a time. For what is more the sink asks again. */
-#define DW_RECORD_PIECES_MAX 32
+#define DW_RECORD_PIECES_MAX (DW_STRIPES_MAX + DW_RECORD_MAX_RANGES)
 
 /* A way, and the timestamp of the status that came last by it. */
 struct dw_record_by {

@@ -15,6 +15,7 @@ struct dw_stripe {
     uint32_t requested; /* holes before this have been asked for */
     uint32_t due_bytes; /* that have not come */
     uint8_t way;
+    bool lost; /* all of that, by a time-out */
 };
 
 /* Rising. */
