@@ -103,6 +103,15 @@ static uint64_t ranges_bytes(const struct dw_ranges *set)
     return set->list == set->in_place ? 0 : set->capacity * sizeof *set->list;
 }
 
+/* What a record holds beside itself. */
+static uint64_t record_bytes(const struct dw_record *record)
+{
+    const struct dw_record_sink *in = &record->in;
+    const struct dw_record_source *out = &record->out;
+    return record->is_sink ? ranges_bytes(&in->map) + (in->stripes ? sizeof *in->stripes : 0)
+                           : ranges_bytes(&out->again) + (out->pieces ? sizeof *out->pieces : 0);
+}
+
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
     const struct dw_rd *rd = state;
@@ -119,8 +128,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         dw_foreach (assembly, const struct dw_assembly, link, &peer->assemblies)
             memory->assembly_bytes += ranges_bytes(&assembly->map);
         dw_foreach (record, const struct dw_record, link, &peer->records.ends)
-            memory->record_bytes +=
-                ranges_bytes(record->is_sink ? &record->in.map : &record->out.again);
+            memory->record_bytes += record_bytes(record);
     }
     dw_deliver_add_memory(rd, memory);
     memory->record_bytes += rd->records.ends.count * sizeof(struct dw_record) +

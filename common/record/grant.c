@@ -281,8 +281,8 @@ void dw_grant_end(struct dw_record *sink)
     struct dw_stripes *stripes = sink->in.stripes;
     for (unsigned i = 0; stripes && i < stripes->count; i++)
         dw_sink_less_due(sink, stripes->list[i].way, stripes->list[i].due_bytes);
-    if (stripes)
-        stripes->count = 0;
+    free(stripes);
+    sink->in.stripes = NULL;
     dw_open_fence();
     sink->in.granted = (uint32_t)sink->in.map.bytes;
     dw_heap_set(&sink->peer->records->port->timers, &sink->timer, DW_NEVER);

@@ -21,7 +21,8 @@
  * longer.
  */
 #define DW_RECORD_TURN_BYTES (4u << 20)
-/* Open records that a peer has asked us for, in 5 MB; beyond, its requests are refused. */
+/* Open records that a peer has asked us for, in 5 MB, or 18 MB where all are split; beyond, its
+ * requests are refused. */
 #define DW_ASKED_MAX 16384u
 /* Reads up to this are answered in the sequenced stream, where answers share datagrams: a record
  * needs one of its own, and often one more for its grant. Half: fewer reads gain; twice: every work

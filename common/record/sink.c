@@ -108,7 +108,7 @@ static void ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns)
     ask_for(sink, way, &status, n, now_ns);
 }
 
-/* Of those that may be used but that one, the one that was heard last; 0: there is none. */
+/* The way that was heard last, of those that may be used but for `but`; 0: there is none. */
 static uint8_t heard_last(const struct dw_record *sink, uint8_t but)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
@@ -148,7 +148,7 @@ static void move(struct dw_record *sink, uint8_t from, uint8_t to, uint64_t now_
         (void)dw_sink_send_status(sink, &status, to, sink->in.granted, n);
 }
 
-/* It works no more, though the peer is heard. */
+/* The way works no more, though the peer is heard. */
 static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_peer *peer = late->peer;
@@ -163,8 +163,8 @@ static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
             move(sink, way, to, now_ns);
 }
 
-/* What is due of a way comes without a pause, as long as the peer sends: it is asked by this way
- * and by another one. When only the other one brings an answer, this one is left. */
+/* What is due by a way comes without a pause while the peer sends: after one it is asked by this
+ * way and by another one. When it is heard, but not by this one, this one is left. */
 static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
@@ -195,7 +195,7 @@ static void look_at_ways(struct dw_record *sink, uint64_t now_ns)
         looked_at |= 1u << way;
         on_way_overdue(sink, way, now_ns);
     }
-    if (now_ns >= dw_sink_stuck_ns(sink))
+    if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_stuck_ns(sink))
         on_overdue(sink, now_ns);
 }
 
@@ -354,7 +354,7 @@ static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes
     if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
         dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
     its->heard_ns = now_ns;
-    if (!way) /* before what comes by the same interface, under its number */
+    if (!way) /* what comes by the same interface under its number is queued behind this */
         sink->ways[1 + dw_ah_path(sink->peer->ah)->local_interface].heard_ns = now_ns;
     its->vain = bytes ? 0 : its->vain;
     its->came_bytes += bytes;

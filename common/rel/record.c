@@ -145,19 +145,25 @@ void dw_record_source_fini(struct dw_record_source *source)
     free(source->pieces);
 }
 
-/* Of what is asked for now nothing else is left to go by another way. */
+/* Of what is asked for now nothing is left to go by another way. */
 static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range)
 {
+    struct dw_record_piece rest = {0}; /* of the one that it lies within */
     unsigned kept = 0;
     for (unsigned i = 0; i < pieces->count; i++) {
         struct dw_record_piece piece = pieces->list[i];
         if (range.start <= piece.range.start && range.end > piece.range.start)
             piece.range.start = range.end < piece.range.end ? range.end : piece.range.end;
-        else if (range.start < piece.range.end && range.end >= piece.range.end)
+        else if (range.start < piece.range.end && range.start > piece.range.start) {
+            if (range.end < piece.range.end)
+                rest = (struct dw_record_piece){{range.end, piece.range.end}, piece.by};
             piece.range.end = range.start;
+        }
         if (piece.range.start < piece.range.end)
             pieces->list[kept++] = piece;
     }
+    if (rest.range.end && kept < DW_RECORD_PIECES_MAX)
+        pieces->list[kept++] = rest;
     pieces->count = kept;
 }
 

@@ -170,6 +170,22 @@ static void source__moved_ranges_go_once(void **state)
     dw_record_source_fini(&source);
 }
 
+static void source__moved_from_within__the_rest_stays(void **state)
+{
+    (void)state;
+    struct dw_record_source source = {.total = 4 * STRIPE};
+    const struct dw_range all = {0, 2 * STRIPE}, within = {600, STRIPE};
+    assert_true(dw_record_source_on_status(&source, by_1, 2 * STRIPE, &all, 1));
+    assert_true(dw_record_source_on_status(&source, by_2, 2 * STRIPE, &within, 1));
+    assert_int_equal(source.pieces->count, 3);
+    assert_range(source.pieces->list[0].range, 0, 600);
+    assert_range(source.pieces->list[1].range, STRIPE, 2 * STRIPE);
+    assert_int_equal(source.pieces->list[1].by.way, 1);
+    assert_range(source.pieces->list[2].range, 600, STRIPE);
+    assert_int_equal(source.pieces->list[2].by.way, 2);
+    dw_record_source_fini(&source);
+}
+
 static void source__what_a_full_socket_refuses_goes_later(void **state)
 {
     (void)state;
@@ -212,6 +228,7 @@ int main(void)
         cmocka_unit_test(way_timeout__all_that_is_due_by_it),
         cmocka_unit_test(source__sends_each_range_by_its_way),
         cmocka_unit_test(source__moved_ranges_go_once),
+        cmocka_unit_test(source__moved_from_within__the_rest_stays),
         cmocka_unit_test(source__what_a_full_socket_refuses_goes_later),
         cmocka_unit_test(source__more_ranges_than_fit__no_harm),
     };
