@@ -15,6 +15,9 @@
 #define RECORD_WINDOW_BYTES (1u << 20)
 /* Records from this on come by several ways: a train by each of two. */
 #define SPLIT_MIN_BYTES (2 * DW_LLP_TRAIN_BYTES)
+/* Half: the end of records waits twice as often for a way that is slow; twice: one that has become
+ * faster is idle for twice as long. */
+#define IDLE_DEN 4
 
 void dw_records_size_budgets(struct dw_records *records)
 {
@@ -119,11 +122,29 @@ static struct choice by_current(const struct dw_record *sink, uint32_t most)
     return (struct choice){.bytes = bytes < most ? bytes : most};
 }
 
-/* When so much more would have come by it, as fast as what came before. */
-static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
+/* When so much more would have come by that way, as fast as what came before; one that is idle
+ * longer than that may have become faster, and is tried. */
+static uint64_t done_ns(const struct dw_record *sink, uint8_t way, uint32_t bytes)
 {
-    const uint32_t pace = way->ns_per_kib ? way->ns_per_kib : 1;
-    return ((uint64_t)way->due_bytes + bytes) * pace >> 10;
+    const struct dw_record_way *its = &sink->ways[way];
+    const uint64_t ns = ((uint64_t)its->due_bytes + bytes) * its->ns_per_kib >> 10;
+    const uint64_t idle_ns =
+        its->due_bytes ? 0 : (sink->peer->records->port->ran_ns - its->came_ns) / IDLE_DEN;
+    return ns > idle_ns ? ns - idle_ns : 0;
+}
+
+uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes)
+{
+    const struct dw_ways *ways = sink->peer->ah->ways;
+    const unsigned together = dw_ways_together(ways);
+    uint8_t soonest = 0;
+    for (unsigned i = 0; together >> i; i++) {
+        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const bool sooner = !soonest || done_ns(sink, way, bytes) < done_ns(sink, soonest, bytes);
+        if (together >> i & 1 && sooner)
+            soonest = way;
+    }
+    return soonest;
 }
 
 /* The way by which it comes soonest, of those that have room; none, where it comes much sooner by
@@ -139,7 +160,7 @@ static struct choice by_one_of(const struct dw_record *sink, unsigned together)
             continue;
         const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
         const uint32_t bytes = share_of_way(sink, way);
-        const uint64_t ns = done_ns(&sink->ways[way], most);
+        const uint64_t ns = done_ns(sink, way, most);
         if (bytes < most && bytes < left)
             dw_recordwin_on_full(dw_sink_win(sink, way));
         if (ns < soonest_ns)
@@ -333,8 +354,12 @@ uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way)
         return current_deadline_ns(sink);
     const struct dw_record_way *its = &sink->ways[way];
     const uint64_t rto_min_ns = sink->peer->records->port->device->attr.rto_min_ns;
+    /* While the peer sends a train by another one, as slow as that may be, it sends none by this.
+     */
     if (its->asked_ns <= its->heard_ns)
-        return its->heard_ns + rto_min_ns;
+        return its->heard_ns + rto_min_ns + ((uint64_t)DW_LLP_TRAIN_BYTES * its->ns_per_kib >> 10);
+    if (its->alive_ns > its->asked_ns)
+        return its->alive_ns + rto_min_ns;
     return its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, its->asked - 1u);
 }
 
@@ -369,6 +394,16 @@ void dw_sink_arm(struct dw_record *sink)
         dw_heap_set(timers, &sink->timer, deadline_ns);
 }
 
+void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_way *its = &sink->ways[way];
+    its->heard_ns = its->paced_ns = its->came_ns = now_ns;
+    its->came_bytes = 0;
+    if (way)
+        its->order = sink->ways->order + 1;
+    its->overtaken = false;
+}
+
 static void give(struct dw_record *sink, struct choice choice, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
@@ -376,15 +411,13 @@ static void give(struct dw_record *sink, struct choice choice, uint64_t now_ns)
     const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
-    if (way && !way->due_bytes) {
-        way->heard_ns = way->paced_ns = now_ns;
-        way->came_bytes = 0;
-    }
+    if (way && !way->due_bytes)
+        dw_sink_begin_way(sink, choice.way, now_ns);
     if (choice.way)
         way->due_bytes += choice.bytes;
     if (!sink->in.granted)
         sink->first_grant_bytes = choice.bytes;
-    dw_record_sink_grant(&sink->in, choice.bytes, choice.way);
+    dw_record_sink_grant(&sink->in, choice.bytes, choice.way, dw_sink_next_order(sink));
     add_due(sink, due);
     if (sink->in.total >= SPLIT_MIN_BYTES)
         peer->records->ops->look_for_ways(peer, now_ns);
