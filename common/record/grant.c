@@ -15,6 +15,9 @@
 #define RECORD_WINDOW_BYTES (1u << 20)
 /* Records from this on come by several ways: a train by each of two. */
 #define SPLIT_MIN_BYTES (2 * DW_LLP_TRAIN_BYTES)
+/* Half: twice the grants, each a datagram; twice: bursts of 60 kB at 250 Mb/s, beyond what many a
+ * port holds. */
+#define BURST_NS 1000000u
 /* Half: the end of records waits twice as often for a way that is slow; twice: one that has become
  * faster is idle for twice as long. */
 #define IDLE_DEN 4
@@ -64,11 +67,26 @@ void dw_record_ways_free(struct dw_record_peer *peer)
     peer->by_ways = false;
 }
 
-/* A train comes by one of several ways before it is the turn of another. */
-static uint32_t stripe_bytes(const struct dw_record *sink)
+/* What comes by one of several ways before it is the turn of another: a train, or what that way
+ * takes a millisecond for, as it is one burst. */
+static uint32_t stripe_bytes(const struct dw_record *sink, uint8_t way)
 {
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return DW_LLP_TRAIN_BYTES - DW_LLP_TRAIN_BYTES % payload;
+    const uint32_t pace = way ? sink->ways[way].ns_per_kib : 0;
+    const uint32_t least = DW_RECORDWIN_BURST * payload;
+    uint32_t bytes = DW_LLP_TRAIN_BYTES;
+    if (pace && (BURST_NS << 10) / pace < bytes)
+        bytes = (BURST_NS << 10) / pace;
+    bytes = bytes > least ? bytes : least;
+    return bytes > payload ? bytes - bytes % payload : payload;
+}
+
+/* As little is worth a grant by that way. */
+static uint64_t least_charge(const struct dw_record *sink, uint8_t way, uint64_t least)
+{
+    const uint64_t most =
+        sink->in.stripes ? dw_record_charge(sink, stripe_bytes(sink, way)) : least;
+    return least < most ? least : most;
 }
 
 /* Of a bound, of which so much is due already, what the sink may have: at least so much, or all
@@ -79,8 +97,6 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
     const uint32_t left = sink->in.total - sink->in.granted;
     if (room >= left)
         return left;
-    if (sink->in.stripes && least > dw_record_charge(sink, stripe_bytes(sink)))
-        least = dw_record_charge(sink, stripe_bytes(sink));
     if (due + least > bound)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
@@ -107,7 +123,7 @@ static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
     const uint32_t payload = dw_record_payload_bytes(peer);
     const struct dw_recordwin *win = dw_sink_win(sink, way);
     return share(sink, dw_recordwin_datagrams(win, payload) * each, due_by(sink, way),
-                 dw_recordwin_part_datagrams(win, payload) * each);
+                 least_charge(sink, way, dw_recordwin_part_datagrams(win, payload) * each));
 }
 
 /* What the sink may have next, and by which way. */
@@ -152,14 +168,14 @@ uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes)
 static struct choice by_one_of(const struct dw_record *sink, unsigned together)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
-    const uint32_t most = stripe_bytes(sink), left = sink->in.total - sink->in.granted;
+    const uint32_t left = sink->in.total - sink->in.granted;
     uint64_t soonest_ns = DW_NEVER, best_ns = DW_NEVER;
     struct choice best = {0};
     for (unsigned i = 0; together >> i; i++) {
         if (!(together >> i & 1))
             continue;
         const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
-        const uint32_t bytes = share_of_way(sink, way);
+        const uint32_t bytes = share_of_way(sink, way), most = stripe_bytes(sink, way);
         const uint64_t ns = done_ns(sink, way, most);
         if (bytes < most && bytes < left)
             dw_recordwin_on_full(dw_sink_win(sink, way));
@@ -181,7 +197,7 @@ static struct choice choose(struct dw_record *sink)
     const bool known = sink->region || sink->in.map.bytes;
     const unsigned together = sink->in.total >= SPLIT_MIN_BYTES ? dw_ways_together(ways) : 0;
     if (together && !known)
-        return by_current(sink, sink->in.granted ? 0 : stripe_bytes(sink));
+        return by_current(sink, sink->in.granted ? 0 : stripe_bytes(sink, 0));
     const bool split =
         together && (sink->ways || make_ways(sink->peer)) && dw_record_sink_split(&sink->in);
     if (!sink->in.stripes)
@@ -190,8 +206,8 @@ static struct choice choose(struct dw_record *sink)
         return (struct choice){0};
     if (split)
         return by_one_of(sink, together);
-    const struct choice choice = by_current(sink, stripe_bytes(sink));
-    if (choice.bytes < stripe_bytes(sink))
+    const struct choice choice = by_current(sink, stripe_bytes(sink, 0));
+    if (choice.bytes < stripe_bytes(sink, 0))
         dw_recordwin_on_full(&sink->peer->win);
     return choice;
 }
@@ -202,7 +218,7 @@ static uint32_t share_of_budget(const struct dw_record *sink)
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
     const uint64_t budget = records->grant_budget_bytes;
     const uint64_t bound = window < budget ? window : budget;
-    return share(sink, bound, records->due_bytes, bound / PART_DEN);
+    return share(sink, bound, records->due_bytes, least_charge(sink, 0, bound / PART_DEN));
 }
 
 /* What may be granted to the sink now; 0 bytes: wait. */
@@ -392,16 +408,6 @@ void dw_sink_arm(struct dw_record *sink)
     if (dw_record_sink_due_bytes(&sink->in) &&
         (!sink->timer.slot || deadline_ns < sink->timer.deadline_ns))
         dw_heap_set(timers, &sink->timer, deadline_ns);
-}
-
-void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, uint64_t now_ns)
-{
-    struct dw_record_way *its = &sink->ways[way];
-    its->heard_ns = its->paced_ns = its->came_ns = now_ns;
-    its->came_bytes = 0;
-    if (way)
-        its->order = sink->ways->order + 1;
-    its->overtaken = false;
 }
 
 static void give(struct dw_record *sink, struct choice choice, uint64_t now_ns)

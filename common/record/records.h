@@ -216,6 +216,17 @@ static inline void dw_sink_less_due(const struct dw_record *sink, uint8_t way, u
         sink->ways[way].due_bytes -= bytes;
 }
 
+/* Something is to come by a way that was idle. */
+static inline void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_way *its = &sink->ways[way];
+    its->heard_ns = its->paced_ns = its->came_ns = now_ns;
+    its->came_bytes = 0;
+    its->overtaken = false;
+    if (way)
+        its->order = sink->ways->order + 1;
+}
+
 /* NULL: its records come by one. */
 static inline struct dw_record_way *dw_record_ways(const struct dw_record_peer *peer)
 {
@@ -272,8 +283,6 @@ uint64_t dw_sink_stuck_ns(const struct dw_record *sink);
 /* Of those that may be used together, the one by which so much more would have come first; 0: there
  * is none beside the current one. */
 uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes);
-/* Something is to come by a way that was idle. */
-void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, uint64_t now_ns);
 /* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
