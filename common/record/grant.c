@@ -67,17 +67,16 @@ void dw_record_ways_free(struct dw_record_peer *peer)
     peer->by_ways = false;
 }
 
-/* What comes by one of several ways before it is the turn of another: a train, or what that way
- * takes a millisecond for, as it is one burst. */
+/* What comes by one of several ways before it is the turn of another, in one burst: what that way
+ * takes a millisecond for, but no more than a train, and no less than a few datagrams. */
 static uint32_t stripe_bytes(const struct dw_record *sink, uint8_t way)
 {
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
     const uint32_t pace = way ? sink->ways[way].ns_per_kib : 0;
     const uint32_t least = DW_RECORDWIN_BURST * payload;
-    uint32_t bytes = DW_LLP_TRAIN_BYTES;
-    if (pace && (BURST_NS << 10) / pace < bytes)
-        bytes = (BURST_NS << 10) / pace;
+    uint32_t bytes = pace ? (BURST_NS << 10) / pace : DW_LLP_TRAIN_BYTES;
     bytes = bytes > least ? bytes : least;
+    bytes = bytes < DW_LLP_TRAIN_BYTES ? bytes : DW_LLP_TRAIN_BYTES;
     return bytes > payload ? bytes - bytes % payload : payload;
 }
 
@@ -138,8 +137,8 @@ static struct choice by_current(const struct dw_record *sink, uint32_t most)
     return (struct choice){.bytes = bytes < most ? bytes : most};
 }
 
-/* When so much more would have come by that way, as fast as what came before; one that is idle
- * longer than that may have become faster, and is tried. */
+/* When so much more would have come by that way, as fast as what came before; less a quarter of
+ * the time that it has been idle, for it may have become faster. */
 static uint64_t done_ns(const struct dw_record *sink, uint8_t way, uint32_t bytes)
 {
     const struct dw_record_way *its = &sink->ways[way];
@@ -370,12 +369,18 @@ uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way)
         return current_deadline_ns(sink);
     const struct dw_record_way *its = &sink->ways[way];
     const uint64_t rto_min_ns = sink->peer->records->port->device->attr.rto_min_ns;
-    /* While the peer sends a train by another one, as slow as that may be, it sends none by this.
-     */
+    const uint64_t srtt_ns = its->rtt.srtt_ns;
+    /* Between two stripes of a way the peer sends by others. */
+    const uint64_t train_ns = (uint64_t)DW_LLP_TRAIN_BYTES * its->ns_per_kib >> 10;
     if (its->asked_ns <= its->heard_ns)
-        return its->heard_ns + rto_min_ns + ((uint64_t)DW_LLP_TRAIN_BYTES * its->ns_per_kib >> 10);
+        return its->heard_ns + rto_min_ns +
+               (train_ns < DW_RTO_INITIAL_NS ? train_ns : DW_RTO_INITIAL_NS);
+    /* It may be longer than the way by which the peer has answered. */
+    const uint64_t answer_ns =
+        its->asked_ns + (srtt_ns ? srtt_ns + srtt_ns / 2 : DW_RTO_INITIAL_NS);
+    const uint64_t after_ns = its->alive_ns + rto_min_ns;
     if (its->alive_ns > its->asked_ns)
-        return its->alive_ns + rto_min_ns;
+        return answer_ns > after_ns ? answer_ns : after_ns;
     return its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, its->asked - 1u);
 }
 

@@ -105,9 +105,9 @@ struct dw_record_way {
     uint64_t paced_ns;
     uint64_t heard_ns; /* something came by it, or it was idle until then */
     uint64_t asked_ns; /* it was probed, for nothing came; not after heard_ns: no more */
-    uint64_t alive_ns; /* the peer answered by another way what was asked then; or not after it */
+    uint64_t alive_ns; /* the probe of then was answered by another way; before asked_ns: no */
     uint64_t came_ns;  /* bytes came by it, or it was idle until then */
-    uint32_t order;    /* of what was asked for last by then; of way 0: by now, by any way */
+    uint32_t order;    /* number of the peer's latest request at came_ns; of way 0: now */
     bool overtaken;    /* what was asked for after that has come by another way */
     uint8_t asked;     /* so often in a row */
     uint8_t vain;      /* so often it was answered and brought nothing */
@@ -202,8 +202,8 @@ static inline struct dw_recordwin *dw_sink_win(const struct dw_record *sink, uin
     return way ? &sink->ways[way].win : &sink->peer->win;
 }
 
-/* Of what is asked for now: of all records of the peer, by all ways; the peer sends in this order.
- */
+/* Number of the next request to the peer, of all its records. Of one record it sends what it was
+ * asked for in turn; of several, as a rule. */
 static inline uint32_t dw_sink_next_order(const struct dw_record *sink)
 {
     return sink->ways ? ++sink->ways->order : 0;

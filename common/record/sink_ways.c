@@ -34,37 +34,40 @@ uint32_t dw_sink_window_bytes(const struct dw_record *sink, uint8_t way)
     return dw_recordwin_datagrams(dw_sink_win(sink, way), payload) * payload;
 }
 
-/* What was asked for by that way before then is lost. */
-static void ask_before(struct dw_record *sink, uint8_t way, uint32_t before, uint32_t order,
-                       uint64_t now_ns)
+void dw_sink_ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_control status;
+    const uint32_t order = dw_sink_next_order(sink);
+    if (way) {
+        sink->ways[way].order = order;
+        sink->ways[way].overtaken = false;
+    }
     const unsigned n =
-        dw_record_sink_on_way_lost(&sink->in, way, before, order, dw_sink_window_bytes(sink, way),
+        dw_record_sink_on_way_lost(&sink->in, way, order, dw_sink_window_bytes(sink, way),
                                    status.ranges, DW_RECORD_MAX_RANGES);
     dw_sink_ask_for(sink, way, &status, n, now_ns);
 }
 
-void dw_sink_ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns)
+static void ask_before(struct dw_record *sink, const struct dw_stripe *came, bool once,
+                       uint64_t now_ns)
 {
-    const uint32_t order = dw_sink_next_order(sink);
-    if (way)
-        sink->ways[way].order = order;
-    ask_before(sink, way, order, order, now_ns);
+    struct dw_record_control status;
+    const unsigned n = dw_record_sink_on_way_overtaken(&sink->in, came->way, came->order, once,
+                                                       dw_sink_next_order(sink), status.ranges,
+                                                       DW_RECORD_MAX_RANGES);
+    dw_sink_ask_for(sink, came->way, &status, n, now_ns);
 }
 
-/* What was asked for by that way before it asked for the stripe is lost: of this record, and of the
- * one before, the end of which has nothing of its own behind it. */
+/* What was asked for by the way of a stripe before the stripe was is lost: of its record, and of
+ * the one before, the end of which has nothing of its own behind it. */
 static void ask_overtaken(struct dw_record *sink, const struct dw_stripe *came, uint64_t now_ns)
 {
-    const uint8_t way = came->way;
-    const uint32_t before = came->order;
-    ask_before(sink, way, before, dw_sink_next_order(sink), now_ns);
+    ask_before(sink, came, false, now_ns);
     if (sink->link.prev == &sink->peer->ends)
         return;
     struct dw_record *last = dw_container(sink->link.prev, struct dw_record, link);
     if (last->is_sink && last->qp && last->in.stripes)
-        ask_before(last, way, before, dw_sink_next_order(sink), now_ns);
+        ask_before(last, came, true, now_ns);
 }
 
 /* ---- ways that are silent ---- */
@@ -235,12 +238,14 @@ unsigned dw_sink_note_stripes(const struct dw_placing *placing, uint8_t way)
     return first;
 }
 
-/* Of ways by which something is due that was asked for before what has come by another one. */
+/* Other ways bring nothing though they are to bring some of the record that the source has sent
+ * before this. */
 static void note_overtaken(const struct dw_record *sink, const struct dw_stripe *came)
 {
     for (uint8_t way = 1; way < DW_RECORD_WAYS; way++) {
         struct dw_record_way *its = &sink->ways[way];
-        if (way != came->way && its->due_bytes && (int32_t)(its->order - came->order) < 0)
+        if (way != came->way && (int32_t)(its->order - came->order) < 0 &&
+            dw_record_sink_is_due_before(&sink->in, way, came->order))
             its->overtaken = true;
     }
 }
@@ -248,18 +253,20 @@ static void note_overtaken(const struct dw_record *sink, const struct dw_stripe 
 void dw_sink_ask_behind(struct dw_record *sink, unsigned came, uint8_t way, uint64_t now_ns)
 {
     struct dw_stripes *stripes = sink->in.stripes;
-    const struct dw_stripe *stripe = came < stripes->count ? &stripes->list[came] : NULL;
+    struct dw_stripe *stripe = came < stripes->count ? &stripes->list[came] : NULL;
     struct dw_record_control status;
     if (stripe && stripe->way == way) {
-        dw_sink_ask_for(sink, way, &status,
-                        dw_record_sink_on_stripe_gap(&sink->in, came, dw_sink_next_order(sink),
-                                                     dw_sink_window_bytes(sink, way), status.ranges,
-                                                     DW_RECORD_MAX_RANGES),
-                        now_ns);
-        if (dw_stripe_tells(stripe, sink->in.reorder_bytes)) {
-            ask_overtaken(sink, stripe, now_ns);
-            note_overtaken(sink, stripe);
-        }
+        const unsigned n = dw_record_sink_on_stripe_gap(&sink->in, came, sink->ways->order + 1,
+                                                        dw_sink_window_bytes(sink, way),
+                                                        status.ranges, DW_RECORD_MAX_RANGES);
+        sink->ways->order += n > 0;
+        dw_sink_ask_for(sink, way, &status, n, now_ns);
+    }
+    if (stripe && stripe->way == way && !stripe->told &&
+        dw_stripe_tells(stripe, sink->in.reorder_bytes)) {
+        stripe->told = true;
+        ask_overtaken(sink, stripe, now_ns);
+        note_overtaken(sink, stripe);
     }
     dw_stripes_trim(stripes);
 }

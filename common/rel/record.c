@@ -33,7 +33,7 @@ bool dw_record_sink_split(struct dw_record_sink *sink)
     sink->stripes = calloc(1, sizeof *sink->stripes);
     if (!sink->stripes || !sink->granted)
         return sink->stripes;
-    dw_stripes_add(sink->stripes, (struct dw_range){0, sink->granted}, 0, 0);
+    dw_stripes_add(sink->stripes, (struct dw_range){0, sink->granted}, 0, sink->order);
     (void)dw_stripe_on_came(sink->stripes, 0, &sink->map);
     sink->stripes->list->came_end = dw_ranges_end(&sink->map);
     sink->stripes->list->requested = sink->requested;
@@ -46,6 +46,7 @@ void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t w
 {
     const struct dw_range range = {sink->granted, sink->granted + bytes};
     sink->granted = range.end;
+    sink->order = order;
     if (sink->stripes)
         dw_stripes_add(sink->stripes, range, way, order);
 }
@@ -142,19 +143,38 @@ static unsigned ask_for_stripe(struct dw_record_sink *sink, struct dw_stripe *st
     return ask_of_stripe(sink, stripe, stripe->end, order, holes, max);
 }
 
-unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t before,
-                                    uint32_t order, uint32_t again_bytes, struct dw_range *holes,
-                                    unsigned max)
+static bool is_due_before(const struct dw_stripe *stripe, uint8_t way, uint32_t before)
+{
+    return stripe->way == way && stripe->due_bytes && (int32_t)(stripe->order - before) < 0;
+}
+
+unsigned dw_record_sink_on_way_overtaken(struct dw_record_sink *sink, uint8_t way, uint32_t before,
+                                         bool once, uint32_t order, struct dw_range *holes,
+                                         unsigned max)
 {
     struct dw_stripes *stripes = sink->stripes;
     unsigned n = 0;
-    sink->again_bytes = again_bytes;
     for (unsigned i = 0; i < stripes->count; i++) {
         struct dw_stripe *stripe = &stripes->list[i];
-        if (stripe->way == way && stripe->due_bytes && (int32_t)(stripe->order - before) < 0)
+        if (is_due_before(stripe, way, before) && !(once && stripe->again))
             n += ask_for_stripe(sink, stripe, order, holes + n, max - n);
     }
     return n;
+}
+
+unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t order,
+                                    uint32_t again_bytes, struct dw_range *holes, unsigned max)
+{
+    sink->again_bytes = again_bytes;
+    return dw_record_sink_on_way_overtaken(sink, way, order, false, order, holes, max);
+}
+
+bool dw_record_sink_is_due_before(const struct dw_record_sink *sink, uint8_t way, uint32_t before)
+{
+    for (unsigned i = 0; i < sink->stripes->count; i++)
+        if (is_due_before(&sink->stripes->list[i], way, before))
+            return true;
+    return false;
 }
 
 unsigned dw_record_sink_move(struct dw_record_sink *sink, unsigned i, uint8_t to, uint32_t order,
@@ -199,8 +219,8 @@ static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range, u
     pieces->count = kept;
 }
 
-/* From `at` on, up to where something else is to go by that way, or to the end: how far it is; if
- * something is to go there, 0, and *next is behind that. */
+/* How many bytes there are from `at`, on to where a piece of that way begins, or to the end; *next
+ * is there. 0: a piece of that way lies at `at`, and *next is behind it. */
 static uint32_t bytes_until_piece(const struct dw_record_pieces *pieces, uint8_t way, uint32_t at,
                                   uint32_t end, uint32_t *next)
 {
@@ -219,16 +239,17 @@ static uint32_t bytes_until_piece(const struct dw_record_pieces *pieces, uint8_t
     return until - at;
 }
 
-/* What is to go by that way already keeps its place: who asks again and again would else wait for
- * ever behind what others ask for. */
+/* A piece that is to go by that way already keeps its place: a sink that asks again before its turn
+ * has come would else never have it. */
 static void add_piece(struct dw_record_pieces *pieces, struct dw_record_by by,
                       struct dw_range range)
 {
     uint32_t next;
     cut_pieces(pieces, range, by.way);
-    for (uint32_t at = range.start; at < range.end; at = next) {
+    for (uint32_t at = range.start; at < range.end && pieces->count < DW_RECORD_PIECES_MAX;
+         at = next) {
         const uint32_t bytes = bytes_until_piece(pieces, by.way, at, range.end, &next);
-        if (bytes && pieces->count < DW_RECORD_PIECES_MAX)
+        if (bytes)
             pieces->list[pieces->count++] = (struct dw_record_piece){{at, at + bytes}, by};
     }
 }

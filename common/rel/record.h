@@ -13,6 +13,7 @@ struct dw_record_sink {
     struct dw_stripes *stripes; /* NULL: all of it comes by one way */
     uint32_t total;
     uint32_t granted;       /* the source may send [0, granted) */
+    uint32_t order;         /* number of the grant that was the last */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
     uint32_t lost;          /* holes before this are losses, by a time-out */
     uint32_t reorder_bytes; /* a hole this far behind the furthest byte is a loss */
@@ -31,8 +32,9 @@ void dw_record_sink_fini(struct dw_record_sink *sink);
 /* From now on its parts may come by several ways; what has been granted comes by way 0. False: no
  * memory. */
 bool dw_record_sink_split(struct dw_record_sink *sink);
-/* The source may send so many bytes more, by that way; 0 unless it is split. It sends
- * in the order of what is asked for, by whichever way. */
+/* The source may send so many bytes more, by that way; 0 unless it is split. Requests to a source,
+ * grants among them, are numbered in `order`: it sends what they ask for in turn, whichever its
+ * way. */
 void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way, uint32_t order);
 
 static inline bool dw_record_sink_full(const struct dw_record_sink *sink)
@@ -64,11 +66,18 @@ unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_rang
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
                                    struct dw_range *holes, unsigned max);
 
-/* Of one that is split: what was asked for by that way before then is lost, and is asked for in
- * that order; all that is due by it, where both are the same. `way` 0: and by none other. */
-unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t before,
-                                    uint32_t order, uint32_t again_bytes, struct dw_range *holes,
-                                    unsigned max);
+/* Of one that is split: all that is due by that way is lost, and asked for by the request of that
+ * order. */
+unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t order,
+                                    uint32_t again_bytes, struct dw_range *holes, unsigned max);
+/* The same of what was asked for by that way with lower numbers than `before`: it has been
+ * overtaken. Of another record only what was asked for once: its source may be waiting for its turn
+ * to send it again. */
+unsigned dw_record_sink_on_way_overtaken(struct dw_record_sink *sink, uint8_t way, uint32_t before,
+                                         bool once, uint32_t order, struct dw_range *holes,
+                                         unsigned max);
+/* Whether something is due by that way that was asked for with a lower number. */
+bool dw_record_sink_is_due_before(const struct dw_record_sink *sink, uint8_t way, uint32_t before);
 /* What is due of that stripe is to come by another way. */
 unsigned dw_record_sink_move(struct dw_record_sink *sink, unsigned i, uint8_t to, uint32_t order,
                              struct dw_range *holes, unsigned max);

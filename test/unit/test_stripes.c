@@ -107,13 +107,20 @@ static void way_timeout__all_that_is_due_by_it(void **state)
     init_sink(&sink, 3 * STRIPE);
     grant(&sink, (const uint8_t[]){1, 2, 1}, 3);
     (void)came(&sink, 500);
-    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, AGAIN, AGAIN, 1200, holes, HOLES), 3);
+    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, AGAIN, 1200, holes, HOLES), 3);
     assert_int_equal(holes[0].end, 500);
     assert_int_equal(holes[1].start, 600);
     assert_int_equal(holes[1].end, STRIPE);
     assert_int_equal(holes[2].start, 2 * STRIPE);
     assert_int_equal(holes[2].end, 2 * STRIPE + 300); /* no more than that at a time */
     dw_record_sink_fini(&sink);
+}
+
+/* By way 1, with numbers before that. */
+static unsigned overtaken(struct dw_record_sink *sink, uint32_t before, bool once,
+                          struct dw_range *holes)
+{
+    return dw_record_sink_on_way_overtaken(sink, 1, before, once, AGAIN, holes, HOLES);
 }
 
 /* What was asked for before something that came, by the same way, and has not come is lost; even if
@@ -125,13 +132,34 @@ static void overtaken__what_was_asked_for_before(void **state)
     struct dw_range holes[HOLES];
     init_sink(&sink, 3 * STRIPE);
     grant(&sink, (const uint8_t[]){1, 1, 2}, 3);
-    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, 1, AGAIN, STRIPE, holes, HOLES), 0);
-    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, 2, AGAIN, STRIPE, holes, HOLES), 1);
+    assert_false(dw_record_sink_is_due_before(&sink, 1, 1));
+    assert_int_equal(overtaken(&sink, 1, false, holes), 0);
+    assert_true(dw_record_sink_is_due_before(&sink, 1, 2));
+    assert_int_equal(overtaken(&sink, 2, false, holes), 1);
     assert_int_equal(holes[0].start, 0);
     assert_int_equal(holes[0].end, STRIPE);
-    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, 2, AGAIN, STRIPE, holes, HOLES), 0);
-    assert_int_equal(
-        dw_record_sink_on_way_lost(&sink, 1, AGAIN + 1, AGAIN + 2, 2 * STRIPE, holes, HOLES), 2);
+    assert_int_equal(overtaken(&sink, 2, false, holes), 0);
+    assert_int_equal(overtaken(&sink, AGAIN + 1, true, holes), 1); /* the other one, once */
+    assert_int_equal(holes[0].start, STRIPE);
+    assert_int_equal(overtaken(&sink, AGAIN + 1, true, holes), 0);
+    sink.again_bytes = 2 * STRIPE;
+    assert_int_equal(overtaken(&sink, AGAIN + 1, false, holes), 2);
+    dw_record_sink_fini(&sink);
+}
+
+/* Numbers begin again at 0. */
+static void overtaken__numbers_wrap(void **state)
+{
+    (void)state;
+    struct dw_record_sink sink;
+    struct dw_range holes[HOLES];
+    init_sink(&sink, 2 * STRIPE);
+    dw_record_sink_grant(&sink, STRIPE, 0, UINT32_MAX);
+    assert_true(dw_record_sink_split(&sink));
+    dw_record_sink_grant(&sink, STRIPE, 0, 0);
+    assert_int_equal(overtaken(&sink, UINT32_MAX, false, holes), 0);
+    assert_int_equal(dw_record_sink_on_way_overtaken(&sink, 0, 0, false, 1, holes, HOLES), 1);
+    assert_int_equal(holes[0].start, 0);
     dw_record_sink_fini(&sink);
 }
 
@@ -170,7 +198,7 @@ static void move__what_is_due_of_it_by_another_way(void **state)
     assert_int_equal(holes[0].end, 500);
     assert_int_equal(holes[1].end, STRIPE);
     assert_int_equal(sink.stripes->list[0].way, 2);
-    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, AGAIN, AGAIN, STRIPE, holes, HOLES), 0);
+    assert_int_equal(dw_record_sink_on_way_lost(&sink, 1, AGAIN, STRIPE, holes, HOLES), 0);
     dw_record_sink_fini(&sink);
 }
 
@@ -303,6 +331,7 @@ int main(void)
         cmocka_unit_test(gap__only_of_the_same_way),
         cmocka_unit_test(way_timeout__all_that_is_due_by_it),
         cmocka_unit_test(overtaken__what_was_asked_for_before),
+        cmocka_unit_test(overtaken__numbers_wrap),
         cmocka_unit_test(tells__in_order__once),
         cmocka_unit_test(move__what_is_due_of_it_by_another_way),
         cmocka_unit_test(source__sends_each_range_by_its_way),
