@@ -50,7 +50,7 @@ make_hosts()
         ip -n "${hosts[i]}" addr add "$subnet.$((i + 1))/24" dev eth0 || return 1
         ip -n "${hosts[i]}" link set eth0 mtu 1500 up || return 1
         ip -n "$stranger" link set "port$i" master br0 up || return 1
-        # BBR takes a link that was cut for one that is slow, and paces: 40 s until the next segment.
+        # With BBR a connection may rest for up to 46 s after a cut (Linux 6.18, hosts busy).
         ip -n "${hosts[i]}" route change "$subnet.0/24" dev eth0 congctl cubic || return 1
     done
     # An interface counts only once its carrier is there, a moment after both ends are up.
