@@ -45,8 +45,8 @@ typedef struct mca_btl_diwarp_rc_endpoint {
     enum mca_btl_diwarp_rc_state state;
     bool deleted;
     bool left;                  /* it said goodbye, or that it has, and was not connected since */
-    bool unused;                /* its call was answered, and no message went either way since;
-                                 * atomic: receives clear it without the lock */
+    bool unused;                /* its call was answered, and no message came or left since; atomic:
+                                 * receives and completions clear it without the lock */
     unsigned long sent_at_poll; /* module->polls at the last send */
     uint64_t sent_ns;           /* when that was: the end of its call, which is no pause */
     struct diwarp_rc_qp *qp;    /* of the state */

@@ -290,12 +290,14 @@ static void on_connected(struct mca_btl_diwarp_module *module,
                          mca_btl_diwarp_rc_endpoint_t *endpoint)
 {
     int rc = 0;
-    endpoint->left = false;
     set_state(endpoint, MCA_BTL_DIWARP_RC_CONNECTED);
     reject(endpoint->request, REJECT_AGAIN); /* given up by the peer, which has accepted ours */
     endpoint->request = NULL;
     if (!module->rc->srq)
         rc = mca_btl_diwarp_rc_buffers_make(module->rc, &endpoint->buffers, endpoint->qp);
+    if (rc == -ENOTCONN)
+        return; /* it has ended already, which is the next event */
+    endpoint->left = false;
     if (rc < 0) {
         diwarp_disconnect(endpoint->qp);
         on_lost(module, endpoint, strerror(-rc));
@@ -305,8 +307,8 @@ static void on_connected(struct mca_btl_diwarp_module *module,
     leave_if_due(module, endpoint);
 }
 
-/* Whether the end of the QP is a loss. While nothing waits, it is none of a call that failed, or
- * that the peer gave up before it was answered: whoever wants a connection calls. */
+/* Whether the end of the QP is a loss. It is none of a call that the peer gave up before it was
+ * answered, nor of one that failed while nothing waits: whoever wants a connection calls. */
 static bool is_loss(mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_wc *wc)
 {
     const bool calling = endpoint->state == MCA_BTL_DIWARP_RC_CALLING;
@@ -318,8 +320,8 @@ static bool is_loss(mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_
     endpoint->left = endpoint->left || why == REJECT_LEFT;
     if (endpoint->state == MCA_BTL_DIWARP_RC_GONE)
         return true;
-    return endpoint->state != MCA_BTL_DIWARP_RC_LEAVING && why != REJECT_AGAIN &&
-           (!(calling || late) || endpoint->super.waiting);
+    return endpoint->state != MCA_BTL_DIWARP_RC_LEAVING && why != REJECT_AGAIN && !late &&
+           (!calling || endpoint->super.waiting);
 }
 
 static void on_disconnected(struct mca_btl_diwarp_module *module,

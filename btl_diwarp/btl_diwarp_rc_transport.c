@@ -50,12 +50,13 @@ static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint
     const bool burst = in_burst(module, endpoint, inlined);
     if (burst && inlined)
         return -EAGAIN;
-    __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
     if (burst) {
         posted.send_flags |= (unsigned)DIWARP_SEND_LAZY;
         module->rc->unflushed = module->rc->unflushed || mca_btl_diwarp_in_progress(module);
     }
     const int rc = diwarp_rc_post_send(endpoint->qp, &posted);
+    if (rc > 0 || (!rc && inlined)) /* TCP has it */
+        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
     if (!burst && rc >= 0 && mca_btl_diwarp_params.rc_coalesce) {
         endpoint->sent_at_poll = __atomic_load_n(&module->polls, __ATOMIC_RELAXED);
         endpoint->sent_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
@@ -102,11 +103,14 @@ static int rc_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
 static void on_sent(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     struct mca_btl_diwarp_work *work = (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id;
+    mca_btl_diwarp_rc_endpoint_t *endpoint = diwarp_rc_qp_context(wc->rc_qp);
+    if (wc->wc.status == IBV_WC_SUCCESS)
+        __atomic_store_n(&endpoint->unused, false, __ATOMIC_RELAXED);
     if (work && wc->wc.status == IBV_WC_WR_FLUSH_ERR)
         mca_btl_diwarp_work_wait_again(module, work);
     else if (work)
         mca_btl_diwarp_work_end(module, work, wc->wc.status, wc);
-    mca_btl_diwarp_rc_leave_if_due(module, diwarp_rc_qp_context(wc->rc_qp));
+    mca_btl_diwarp_rc_leave_if_due(module, endpoint);
 }
 
 /* Handed to the PML where it lies. The bytes come from a peer and may be anything. */
