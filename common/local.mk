@@ -79,6 +79,7 @@ libdiwarp_core_la_SOURCES = \
 	common/record/record.c \
 	common/record/records.h \
 	common/record/sink.c \
+	common/record/sink_ways.c \
 	common/record/source.c \
 	common/rel/ranges.c \
 	common/rel/ranges.h \

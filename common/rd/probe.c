@@ -14,8 +14,7 @@
  * send to a peer is borne as long. */
 #define UNREACHABLE_REMOTE_NS 10000000000ull
 /* Of a process never heard, within which a user wants to know. */
-#define WARN_NS           1500000000ull
-#define PROBE_CLOCK_SHIFT 10
+#define WARN_NS 1500000000ull
 /* Of a probe's PSN the part that is its time. */
 #define CLOCK_MASK 0x1fffffffu
 /* Beside it: it is one of a pair, and that asks for the path's sake, not for what is stuck. */
@@ -99,7 +98,7 @@ static bool is_too_narrow(struct dw_peer *peer)
 
 static uint32_t clock_of(uint64_t now_ns)
 {
-    return (uint32_t)(now_ns >> PROBE_CLOCK_SHIFT) & CLOCK_MASK;
+    return (uint32_t)(now_ns >> DW_PROBE_CLOCK_SHIFT) & CLOCK_MASK;
 }
 
 /* With that PSN, and one before it that is padded to so many bytes, unless they are 0. The padded
@@ -283,7 +282,8 @@ static bool on_reply_by(struct dw_peer *peer, uint8_t id, uint32_t psn, uint64_t
 {
     struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     const unsigned index = id - 1u;
-    const uint64_t age_ns = (uint64_t)((clock_of(now_ns) - psn) & CLOCK_MASK) << PROBE_CLOCK_SHIFT;
+    const uint64_t age_ns = (uint64_t)((clock_of(now_ns) - psn) & CLOCK_MASK)
+                            << DW_PROBE_CLOCK_SHIFT;
     if (index >= ways->count)
         return false;
     if (psn & PADDED && ways->apart >> index & 1 && age_ns < LOOK_NS) {
@@ -335,7 +335,7 @@ uint64_t dw_probe_on_reply(struct dw_peer *peer, const struct dw_llp_header *hea
     const uint32_t psn = header->psn;
     struct dw_contact *contact = &peer->records.contact;
     const uint32_t age = (clock_of(now_ns) - psn) & CLOCK_MASK;
-    const uint64_t sent_ns = now_ns - ((age + 1ull) << PROBE_CLOCK_SHIFT);
+    const uint64_t sent_ns = now_ns - ((age + 1ull) << DW_PROBE_CLOCK_SHIFT);
     struct dw_path *path = dw_ah_path(&dw_handle_of(peer)->ah);
     if (header->path && !on_reply_by(peer, header->path, psn, now_ns))
         return 0;

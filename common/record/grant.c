@@ -15,6 +15,12 @@
 #define RECORD_WINDOW_BYTES (1u << 20)
 /* Records from this on come by several ways: a train by each of two. */
 #define SPLIT_MIN_BYTES (2 * DW_LLP_TRAIN_BYTES)
+/* Half: twice the grants, each a datagram; twice: bursts of 60 kB at 250 Mb/s, beyond what many a
+ * port holds. */
+#define BURST_NS 1000000u
+/* Half: the end of records waits twice as often for a way that is slow; twice: one that has become
+ * faster is idle for twice as long. */
+#define IDLE_DEN 4
 
 void dw_records_size_budgets(struct dw_records *records)
 {
@@ -61,11 +67,25 @@ void dw_record_ways_free(struct dw_record_peer *peer)
     peer->by_ways = false;
 }
 
-/* A train comes by one of several ways before it is the turn of another. */
-static uint32_t stripe_bytes(const struct dw_record *sink)
+/* What comes by one of several ways before it is the turn of another, in one burst: what that way
+ * takes a millisecond for, but no more than a train, and no less than a few datagrams. */
+static uint32_t stripe_bytes(const struct dw_record *sink, uint8_t way)
 {
     const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return DW_LLP_TRAIN_BYTES - DW_LLP_TRAIN_BYTES % payload;
+    const uint32_t pace = way ? sink->ways[way].ns_per_kib : 0;
+    const uint32_t least = DW_RECORDWIN_BURST * payload;
+    uint32_t bytes = pace ? (BURST_NS << 10) / pace : DW_LLP_TRAIN_BYTES;
+    bytes = bytes > least ? bytes : least;
+    bytes = bytes < DW_LLP_TRAIN_BYTES ? bytes : DW_LLP_TRAIN_BYTES;
+    return bytes > payload ? bytes - bytes % payload : payload;
+}
+
+/* As little is worth a grant by that way. */
+static uint64_t least_charge(const struct dw_record *sink, uint8_t way, uint64_t least)
+{
+    const uint64_t most =
+        sink->in.stripes ? dw_record_charge(sink, stripe_bytes(sink, way)) : least;
+    return least < most ? least : most;
 }
 
 /* Of a bound, of which so much is due already, what the sink may have: at least so much, or all
@@ -76,8 +96,6 @@ static uint32_t share(const struct dw_record *sink, uint64_t bound, uint64_t due
     const uint32_t left = sink->in.total - sink->in.granted;
     if (room >= left)
         return left;
-    if (sink->in.stripes && least > dw_record_charge(sink, stripe_bytes(sink)))
-        least = dw_record_charge(sink, stripe_bytes(sink));
     if (due + least > bound)
         return 0;
     /* Whole datagrams: a remainder would travel in one of its own. */
@@ -104,7 +122,7 @@ static uint32_t share_of_way(const struct dw_record *sink, uint8_t way)
     const uint32_t payload = dw_record_payload_bytes(peer);
     const struct dw_recordwin *win = dw_sink_win(sink, way);
     return share(sink, dw_recordwin_datagrams(win, payload) * each, due_by(sink, way),
-                 dw_recordwin_part_datagrams(win, payload) * each);
+                 least_charge(sink, way, dw_recordwin_part_datagrams(win, payload) * each));
 }
 
 /* What the sink may have next, and by which way. */
@@ -119,11 +137,29 @@ static struct choice by_current(const struct dw_record *sink, uint32_t most)
     return (struct choice){.bytes = bytes < most ? bytes : most};
 }
 
-/* When so much more would have come by it, as fast as what came before. */
-static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
+/* When so much more would have come by that way, as fast as what came before; less a quarter of
+ * the time that it has been idle, for it may have become faster. */
+static uint64_t done_ns(const struct dw_record *sink, uint8_t way, uint32_t bytes)
 {
-    const uint32_t pace = way->ns_per_kib ? way->ns_per_kib : 1;
-    return ((uint64_t)way->due_bytes + bytes) * pace >> 10;
+    const struct dw_record_way *its = &sink->ways[way];
+    const uint64_t ns = ((uint64_t)its->due_bytes + bytes) * its->ns_per_kib >> 10;
+    const uint64_t idle_ns =
+        its->due_bytes ? 0 : (sink->peer->records->port->ran_ns - its->came_ns) / IDLE_DEN;
+    return ns > idle_ns ? ns - idle_ns : 0;
+}
+
+uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes)
+{
+    const struct dw_ways *ways = sink->peer->ah->ways;
+    const unsigned together = dw_ways_together(ways);
+    uint8_t soonest = 0;
+    for (unsigned i = 0; together >> i; i++) {
+        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const bool sooner = !soonest || done_ns(sink, way, bytes) < done_ns(sink, soonest, bytes);
+        if (together >> i & 1 && sooner)
+            soonest = way;
+    }
+    return soonest;
 }
 
 /* The way by which it comes soonest, of those that have room; none, where it comes much sooner by
@@ -131,15 +167,15 @@ static uint64_t done_ns(const struct dw_record_way *way, uint32_t bytes)
 static struct choice by_one_of(const struct dw_record *sink, unsigned together)
 {
     const struct dw_ways *ways = sink->peer->ah->ways;
-    const uint32_t most = stripe_bytes(sink), left = sink->in.total - sink->in.granted;
+    const uint32_t left = sink->in.total - sink->in.granted;
     uint64_t soonest_ns = DW_NEVER, best_ns = DW_NEVER;
     struct choice best = {0};
     for (unsigned i = 0; together >> i; i++) {
         if (!(together >> i & 1))
             continue;
         const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
-        const uint32_t bytes = share_of_way(sink, way);
-        const uint64_t ns = done_ns(&sink->ways[way], most);
+        const uint32_t bytes = share_of_way(sink, way), most = stripe_bytes(sink, way);
+        const uint64_t ns = done_ns(sink, way, most);
         if (bytes < most && bytes < left)
             dw_recordwin_on_full(dw_sink_win(sink, way));
         if (ns < soonest_ns)
@@ -160,7 +196,7 @@ static struct choice choose(struct dw_record *sink)
     const bool known = sink->region || sink->in.map.bytes;
     const unsigned together = sink->in.total >= SPLIT_MIN_BYTES ? dw_ways_together(ways) : 0;
     if (together && !known)
-        return by_current(sink, sink->in.granted ? 0 : stripe_bytes(sink));
+        return by_current(sink, sink->in.granted ? 0 : stripe_bytes(sink, 0));
     const bool split =
         together && (sink->ways || make_ways(sink->peer)) && dw_record_sink_split(&sink->in);
     if (!sink->in.stripes)
@@ -169,8 +205,8 @@ static struct choice choose(struct dw_record *sink)
         return (struct choice){0};
     if (split)
         return by_one_of(sink, together);
-    const struct choice choice = by_current(sink, stripe_bytes(sink));
-    if (choice.bytes < stripe_bytes(sink))
+    const struct choice choice = by_current(sink, stripe_bytes(sink, 0));
+    if (choice.bytes < stripe_bytes(sink, 0))
         dw_recordwin_on_full(&sink->peer->win);
     return choice;
 }
@@ -181,7 +217,7 @@ static uint32_t share_of_budget(const struct dw_record *sink)
     const uint64_t window = dw_record_charge(sink, records->window_bytes);
     const uint64_t budget = records->grant_budget_bytes;
     const uint64_t bound = window < budget ? window : budget;
-    return share(sink, bound, records->due_bytes, bound / PART_DEN);
+    return share(sink, bound, records->due_bytes, least_charge(sink, 0, bound / PART_DEN));
 }
 
 /* What may be granted to the sink now; 0 bytes: wait. */
@@ -333,8 +369,18 @@ uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way)
         return current_deadline_ns(sink);
     const struct dw_record_way *its = &sink->ways[way];
     const uint64_t rto_min_ns = sink->peer->records->port->device->attr.rto_min_ns;
+    const uint64_t srtt_ns = its->rtt.srtt_ns;
+    /* Between two stripes of a way the peer sends by others. */
+    const uint64_t train_ns = (uint64_t)DW_LLP_TRAIN_BYTES * its->ns_per_kib >> 10;
     if (its->asked_ns <= its->heard_ns)
-        return its->heard_ns + rto_min_ns;
+        return its->heard_ns + rto_min_ns +
+               (train_ns < DW_RTO_INITIAL_NS ? train_ns : DW_RTO_INITIAL_NS);
+    /* It may be longer than the way by which the peer has answered. */
+    const uint64_t answer_ns =
+        its->asked_ns + (srtt_ns ? srtt_ns + srtt_ns / 2 : DW_RTO_INITIAL_NS);
+    const uint64_t after_ns = its->alive_ns + rto_min_ns;
+    if (its->alive_ns > its->asked_ns)
+        return answer_ns > after_ns ? answer_ns : after_ns;
     return its->asked_ns + dw_rtt_rto_ns(&its->rtt, rto_min_ns, its->asked - 1u);
 }
 
@@ -376,15 +422,13 @@ static void give(struct dw_record *sink, struct choice choice, uint64_t now_ns)
     const uint32_t due = dw_record_sink_due_bytes(&sink->in);
     if (!due) /* the silence until now was ours */
         sink->in.heard_ns = now_ns;
-    if (way && !way->due_bytes) {
-        way->heard_ns = way->paced_ns = now_ns;
-        way->came_bytes = 0;
-    }
+    if (way && !way->due_bytes)
+        dw_sink_begin_way(sink, choice.way, now_ns);
     if (choice.way)
         way->due_bytes += choice.bytes;
     if (!sink->in.granted)
         sink->first_grant_bytes = choice.bytes;
-    dw_record_sink_grant(&sink->in, choice.bytes, choice.way);
+    dw_record_sink_grant(&sink->in, choice.bytes, choice.way, dw_sink_next_order(sink));
     add_due(sink, due);
     if (sink->in.total >= SPLIT_MIN_BYTES)
         peer->records->ops->look_for_ways(peer, now_ns);

@@ -90,6 +90,8 @@ struct dw_records {
 
 /* A way that was answered so often in a row and brought nothing lets only short ones through. */
 #define DW_WAY_VAIN_MAX 3
+/* Units of 1 us in which is known when a probe was sent, as a shift of nanoseconds. */
+#define DW_PROBE_CLOCK_SHIFT 10
 /* How fast a way is, is looked at whenever so much has come by it: half a train. */
 #define DW_WAY_PACE_BYTES 32768u
 
@@ -103,6 +105,10 @@ struct dw_record_way {
     uint64_t paced_ns;
     uint64_t heard_ns; /* something came by it, or it was idle until then */
     uint64_t asked_ns; /* it was probed, for nothing came; not after heard_ns: no more */
+    uint64_t alive_ns; /* the probe of then was answered by another way; before asked_ns: no */
+    uint64_t came_ns;  /* bytes came by it, or it was idle until then */
+    uint32_t order;    /* number of the peer's latest request at came_ns; of way 0: now */
+    bool overtaken;    /* what was asked for after that has come by another way */
     uint8_t asked;     /* so often in a row */
     uint8_t vain;      /* so often it was answered and brought nothing */
 };
@@ -196,11 +202,29 @@ static inline struct dw_recordwin *dw_sink_win(const struct dw_record *sink, uin
     return way ? &sink->ways[way].win : &sink->peer->win;
 }
 
+/* Number of the next request to the peer, of all its records. Of one record it sends what it was
+ * asked for in turn; of several, as a rule. */
+static inline uint32_t dw_sink_next_order(const struct dw_record *sink)
+{
+    return sink->ways ? ++sink->ways->order : 0;
+}
+
 /* So much less is due by that way. */
 static inline void dw_sink_less_due(const struct dw_record *sink, uint8_t way, uint32_t bytes)
 {
     if (way)
         sink->ways[way].due_bytes -= bytes;
+}
+
+/* Something is to come by a way that was idle. */
+static inline void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, uint64_t now_ns)
+{
+    struct dw_record_way *its = &sink->ways[way];
+    its->heard_ns = its->paced_ns = its->came_ns = now_ns;
+    its->came_bytes = 0;
+    its->overtaken = false;
+    if (way)
+        its->order = sink->ways->order + 1;
 }
 
 /* NULL: its records come by one. */
@@ -256,6 +280,9 @@ uint64_t dw_sink_deadline_ns(const struct dw_record *sink);
 uint64_t dw_sink_way_deadline_ns(const struct dw_record *sink, uint8_t way);
 /* ... and when one is that is split, though its ways are busy: with other records, maybe. */
 uint64_t dw_sink_stuck_ns(const struct dw_record *sink);
+/* Of those that may be used together, the one by which so much more would have come first; 0: there
+ * is none beside the current one. */
+uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes);
 /* Has its timer fire then or before. */
 void dw_sink_arm(struct dw_record *sink);
 
@@ -320,6 +347,24 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns);
 /* The peer has answered the probe that was sent at sent_ns (0: no probe of ours): what it had sent
  * by then has come or is lost, and is asked for again. */
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns);
-/* The same of one that was sent by that way, which is not 0. */
+
+/* ---- sink_ways.c ---- */
+/* As dw_sinks_on_probe_reply(), of a probe that was sent by that way, which is not 0. */
 void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
                            uint64_t now_ns);
+/* The timer of a sink that is split. True: what is due by the current way is overdue, or of all
+ * what does not come though its ways are busy. */
+bool dw_sink_look_at_ways(struct dw_record *sink, uint64_t now_ns);
+/* Asks, by that way, for the first n ranges of `status`, which are lost. */
+void dw_sink_ask_for(struct dw_record *sink, uint8_t way, struct dw_record_control *status,
+                     unsigned n, uint64_t now_ns);
+/* Bytes that the window of that way has. */
+uint32_t dw_sink_window_bytes(const struct dw_record *sink, uint8_t way);
+/* All that is due by that way has come by then, or is lost. */
+void dw_sink_ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns);
+/* So many new bytes came by that way. */
+void dw_sink_on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes, uint64_t now_ns);
+/* Of the stripes that a segment lies in less is due now. Index of the first of them. */
+unsigned dw_sink_note_stripes(const struct dw_placing *placing, uint8_t way);
+/* Something came in that stripe, by that way: what it overtook is lost. */
+void dw_sink_ask_behind(struct dw_record *sink, unsigned came, uint8_t way, uint64_t now_ns);

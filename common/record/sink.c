@@ -19,49 +19,18 @@ enum sign {
     TIMED_OUT,
 };
 
-/* The first n ranges are lost on that way. */
-static void count_lost(struct dw_record *sink, uint8_t way, const struct dw_range *missing,
-                       unsigned n, uint64_t now_ns)
-{
-    const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    /* Bytes beyond the last that came may never have been sent: no sign of a queue. */
-    for (unsigned i = 0; i < n && missing[i].start < dw_ranges_end(&sink->in.map); i++) {
-        dw_recordwin_on_lost(dw_sink_win(sink, way),
-                             (missing[i].end - missing[i].start - 1) / payload + 1, payload);
-        sink->peer->records->ops->on_lost(sink->peer, now_ns);
-    }
-}
-
-/* Asks, by that way, for the first n ranges of `status`, which are lost. */
-static void ask_for(struct dw_record *sink, uint8_t way, struct dw_record_control *status,
-                    unsigned n, uint64_t now_ns)
-{
-    if (!n)
-        return;
-    count_lost(sink, way, status->ranges, n, now_ns);
-    /* What a full socket refuses is as good as lost: the timer asks again. */
-    (void)dw_sink_send_status(sink, status, way, sink->in.granted, n);
-}
-
-/* Bytes that the window of that way has. */
-static uint32_t window_bytes(const struct dw_record *sink, uint8_t way)
-{
-    const uint32_t payload = dw_record_payload_bytes(sink->peer);
-    return dw_recordwin_datagrams(dw_sink_win(sink, way), payload) * payload;
-}
-
 /* Asks for what is lost, if anything is. */
 static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
 {
     struct dw_record_control status;
     struct dw_range *missing = status.ranges;
     const unsigned max = DW_RECORD_MAX_RANGES;
-    const uint32_t window = window_bytes(sink, 0);
+    const uint32_t window = dw_sink_window_bytes(sink, 0);
     const unsigned n = sign == GAP ? dw_record_sink_on_gap(&sink->in, window, missing, max)
                        : sign == OVERTAKEN
                            ? dw_record_sink_on_overtaken(&sink->in, missing, max)
                            : dw_record_sink_on_timeout(&sink->in, window, missing, max);
-    ask_for(sink, 0, &status, n, now_ns);
+    dw_sink_ask_for(sink, 0, &status, n, now_ns);
 }
 
 /* The source sends its records in turn: what is due of the one before is lost when this one comes.
@@ -97,137 +66,15 @@ static void on_overdue(struct dw_record *sink, uint64_t now_ns)
     ops->ask(peer, now_ns);
 }
 
-/* ---- several ways ---- */
-
-/* All that is due by that way has come by then, or is lost. */
-static void ask_way(struct dw_record *sink, uint8_t way, uint64_t now_ns)
-{
-    struct dw_record_control status;
-    const unsigned n = dw_record_sink_on_way_timeout(&sink->in, way, window_bytes(sink, way),
-                                                     status.ranges, DW_RECORD_MAX_RANGES);
-    ask_for(sink, way, &status, n, now_ns);
-}
-
-/* The way that was heard last, of those that may be used but for `but`; 0: there is none. */
-static uint8_t heard_last(const struct dw_record *sink, uint8_t but)
-{
-    const struct dw_ways *ways = sink->peer->ah->ways;
-    const unsigned together = dw_ways_together(ways);
-    uint8_t last = 0;
-    for (unsigned i = 0; together >> i; i++) {
-        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
-        if (together >> i & 1 && way != but &&
-            (!last || sink->ways[way].heard_ns > sink->ways[last].heard_ns))
-            last = way;
-    }
-    return last;
-}
-
-/* What is due by the one is to come by the other. */
-static void move(struct dw_record *sink, uint8_t from, uint8_t to, uint64_t now_ns)
-{
-    struct dw_stripes *stripes = sink->in.stripes;
-    bool moved = false;
-    for (unsigned i = 0; i < stripes->count; i++) {
-        struct dw_stripe *stripe = &stripes->list[i];
-        if (stripe->way != from || !stripe->due_bytes)
-            continue;
-        stripe->way = to;
-        stripe->came_end = stripe->start;
-        dw_sink_less_due(sink, from, stripe->due_bytes);
-        if (to)
-            sink->ways[to].due_bytes += stripe->due_bytes;
-        moved = true;
-    }
-    struct dw_record_control status;
-    const unsigned n = moved ? dw_record_sink_on_way_timeout(&sink->in, to, window_bytes(sink, to),
-                                                             status.ranges, DW_RECORD_MAX_RANGES)
-                             : 0;
-    sink->peer->records->ops->on_lost(sink->peer, now_ns);
-    if (n) /* not lost on the way that they come by now */
-        (void)dw_sink_send_status(sink, &status, to, sink->in.granted, n);
-}
-
-/* The way works no more, though the peer is heard. */
-static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
-{
-    struct dw_record_peer *peer = late->peer;
-    const uint8_t to = heard_last(late, way);
-    late->ways[way].vain = 0;
-    peer->records->counters->ways_left++;
-    peer->records->ops->on_way_left(peer, way, to);
-    if (!late->ways[to].due_bytes)
-        late->ways[to].heard_ns = now_ns;
-    dw_foreach (sink, struct dw_record, link, &peer->ends)
-        if (sink->is_sink && sink->in.stripes)
-            move(sink, way, to, now_ns);
-}
-
-/* What is due by a way comes without a pause while the peer sends: after one it is asked by this
- * way and by another one. When it is heard, but not by this one, this one is left. */
-static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
-{
-    struct dw_record_peer *peer = sink->peer;
-    struct dw_record_way *its = &sink->ways[way];
-    if (!way) {
-        on_overdue(sink, now_ns);
-    } else if (its->asked_ns > its->heard_ns && peer->contact.heard_ns > its->asked_ns) {
-        leave(sink, way, now_ns);
-    } else {
-        const uint8_t other = heard_last(sink, way);
-        its->asked = its->asked_ns <= its->heard_ns ? 1 : its->asked < 15 ? its->asked + 1 : 15;
-        its->asked_ns = now_ns;
-        peer->records->ops->ask_by(peer, way, now_ns);
-        if (other)
-            peer->records->ops->ask_by(peer, other, now_ns);
-    }
-}
-
-static void look_at_ways(struct dw_record *sink, uint64_t now_ns)
-{
-    unsigned looked_at = 0;
-    for (unsigned i = 0; i < sink->in.stripes->count; i++) {
-        const struct dw_stripe *stripe = &sink->in.stripes->list[i];
-        const uint8_t way = stripe->way;
-        if (!stripe->due_bytes || looked_at >> way & 1 ||
-            now_ns < dw_sink_way_deadline_ns(sink, way))
-            continue;
-        looked_at |= 1u << way;
-        on_way_overdue(sink, way, now_ns);
-    }
-    if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_stuck_ns(sink))
-        on_overdue(sink, now_ns);
-}
-
 static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 {
     struct dw_record *sink = dw_container(timer, struct dw_record, timer);
-    if (sink->in.stripes)
-        look_at_ways(sink, now_ns);
-    else if (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_deadline_ns(sink))
+    const bool overdue = sink->in.stripes ? dw_sink_look_at_ways(sink, now_ns)
+                                          : dw_record_sink_due_bytes(&sink->in) &&
+                                                now_ns >= dw_sink_deadline_ns(sink);
+    if (overdue)
         on_overdue(sink, now_ns);
     dw_sink_arm(sink);
-}
-
-void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
-                           uint64_t now_ns)
-{
-    struct dw_record_way *ways = dw_record_ways(peer), *its = ways ? &ways[way] : NULL;
-    if (its)
-        dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
-    if (!its || its->asked_ns <= its->heard_ns || sent_ns <= its->heard_ns)
-        return;
-    its->heard_ns = now_ns;
-    its->vain++;
-    dw_foreach (sink, struct dw_record, link, &peer->ends) {
-        if (!sink->is_sink || !sink->in.stripes)
-            continue;
-        if (its->vain == DW_WAY_VAIN_MAX) {
-            leave(sink, way, now_ns);
-            return;
-        }
-        ask_way(sink, way, now_ns);
-    }
 }
 
 /* ---- what comes ---- */
@@ -253,7 +100,7 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
         }
         if (sink->in.stripes) {
             for (uint8_t way = 0; way < DW_RECORD_WAYS; way++)
-                ask_way(sink, way, now_ns);
+                dw_sink_ask_way(sink, way, now_ns);
             ways->heard_ns = now_ns;
         } else {
             ask_again(sink, TIMED_OUT, now_ns);
@@ -346,56 +193,6 @@ static void note_queue(const struct dw_placing *placing, uint8_t way, uint64_t n
         dw_recordwin_on_marked(win, dw_record_payload_bytes(placing->sink->peer));
 }
 
-static void on_came_by(const struct dw_record *sink, uint8_t way, uint32_t bytes, uint64_t now_ns)
-{
-    if (!sink->ways)
-        return;
-    struct dw_record_way *its = &sink->ways[way];
-    if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
-        dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
-    its->heard_ns = now_ns;
-    if (!way) /* what comes by the same interface under its number is queued behind this */
-        sink->ways[1 + dw_ah_path(sink->peer->ah)->local_interface].heard_ns = now_ns;
-    its->vain = bytes ? 0 : its->vain;
-    its->came_bytes += bytes;
-    if (its->came_bytes < DW_WAY_PACE_BYTES)
-        return;
-    const uint32_t pace = (uint32_t)(((now_ns - its->paced_ns) << 10) / its->came_bytes);
-    its->ns_per_kib = its->ns_per_kib ? its->ns_per_kib / 4 * 3 + pace / 4 : pace;
-    its->paced_ns = now_ns;
-    its->came_bytes = 0;
-}
-
-/* Of the stripes that a segment lies in less is due now. Index of the first of them. */
-static unsigned note_stripes(const struct dw_placing *placing, uint8_t way)
-{
-    struct dw_record *sink = placing->sink;
-    struct dw_stripes *stripes = sink->in.stripes;
-    const uint32_t end = placing->offset + placing->length;
-    const unsigned first = dw_stripes_find(stripes, placing->offset);
-    for (unsigned i = first; i < stripes->count && stripes->list[i].start < end; i++) {
-        struct dw_stripe *stripe = &stripes->list[i];
-        const uint32_t came_end = end < stripe->end ? end : stripe->end;
-        if (stripe->way == way && stripe->came_end < came_end)
-            stripe->came_end = came_end;
-        dw_sink_less_due(sink, stripe->way, dw_stripe_on_came(stripes, i, &sink->in.map));
-    }
-    return first;
-}
-
-/* Something came in that stripe, by that way: what it overtook is lost. */
-static void ask_behind(struct dw_record *sink, unsigned came, uint8_t way, uint64_t now_ns)
-{
-    struct dw_stripes *stripes = sink->in.stripes;
-    struct dw_record_control status;
-    if (came < stripes->count && stripes->list[came].way == way)
-        ask_for(sink, way, &status,
-                dw_record_sink_on_stripe_gap(&sink->in, came, window_bytes(sink, way),
-                                             status.ranges, DW_RECORD_MAX_RANGES),
-                now_ns);
-    dw_stripes_trim(stripes);
-}
-
 void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
 {
     struct dw_record *sink = placing->sink;
@@ -416,14 +213,14 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     const uint8_t way = way_of(placing);
     if (!way)
         measure(sink, placing);
-    on_came_by(sink, way, new_bytes, now_ns);
+    dw_sink_on_came_by(sink, way, new_bytes, now_ns);
     note_queue(placing, way, now_ns);
     /* Bytes that are there stay as they are: the application may see them, once it is told. */
     if (new_bytes && placing->data)
         dw_copy(sink->addr + placing->offset, placing->data, placing->length);
     if (new_bytes)
         dw_recordwin_on_came(dw_sink_win(sink, way), 1, dw_record_payload_bytes(peer));
-    const unsigned stripe = sink->in.stripes ? note_stripes(placing, way) : 0;
+    const unsigned stripe = sink->in.stripes ? dw_sink_note_stripes(placing, way) : 0;
     dw_grant_on_came(sink, new_bytes);
     sink->qp->cq->device->served++;
     counters->rx_record_segments++;
@@ -433,7 +230,7 @@ void dw_sink_place(const struct dw_placing *placing, uint64_t now_ns)
     if (dw_record_sink_full(&sink->in))
         on_full(sink, now_ns);
     else if (sink->in.stripes)
-        ask_behind(sink, stripe, way, now_ns);
+        dw_sink_ask_behind(sink, stripe, way, now_ns);
     else
         ask_again(sink, GAP, now_ns);
 }

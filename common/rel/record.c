@@ -33,20 +33,22 @@ bool dw_record_sink_split(struct dw_record_sink *sink)
     sink->stripes = calloc(1, sizeof *sink->stripes);
     if (!sink->stripes || !sink->granted)
         return sink->stripes;
-    dw_stripes_add(sink->stripes, (struct dw_range){0, sink->granted}, 0);
+    dw_stripes_add(sink->stripes, (struct dw_range){0, sink->granted}, 0, sink->order);
     (void)dw_stripe_on_came(sink->stripes, 0, &sink->map);
     sink->stripes->list->came_end = dw_ranges_end(&sink->map);
     sink->stripes->list->requested = sink->requested;
+    sink->stripes->list->again = sink->requested > 0;
     dw_stripes_trim(sink->stripes);
     return true;
 }
 
-void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way)
+void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way, uint32_t order)
 {
     const struct dw_range range = {sink->granted, sink->granted + bytes};
     sink->granted = range.end;
+    sink->order = order;
     if (sink->stripes)
-        dw_stripes_add(sink->stripes, range, way);
+        dw_stripes_add(sink->stripes, range, way, order);
 }
 
 /* Of the holes in [from, until) as many bytes as may be asked for, and `max` holes; *requested is
@@ -82,7 +84,20 @@ unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                    : 0;
 }
 
-unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came,
+/* Of the stripe, until there. */
+static unsigned ask_of_stripe(struct dw_record_sink *sink, struct dw_stripe *stripe, uint32_t until,
+                              uint32_t order, struct dw_range *holes, unsigned max)
+{
+    const unsigned n =
+        max ? ask(sink, stripe->requested, until, &stripe->requested, holes, max) : 0;
+    if (n) {
+        stripe->order = order;
+        stripe->again = true;
+    }
+    return n;
+}
+
+unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came, uint32_t order,
                                       uint32_t again_max, struct dw_range *holes, unsigned max)
 {
     struct dw_stripes *stripes = sink->stripes;
@@ -97,7 +112,7 @@ unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came
         if (i <= came && !stripe->lost)
             limit = dw_stripe_lost_end(stripes, i, came, sink->reorder_bytes);
         if (limit > stripe->requested)
-            n += ask(sink, stripe->requested, limit, &stripe->requested, holes + n, max - n);
+            n += ask_of_stripe(sink, stripe, limit, order, holes + n, max - n);
     }
     return n;
 }
@@ -119,22 +134,57 @@ unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_b
     return ask(sink, 0, sink->granted, &sink->requested, holes, max);
 }
 
-unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
-                                       uint32_t again_bytes, struct dw_range *holes, unsigned max)
+/* All that is due of it; the rest as others come. */
+static unsigned ask_for_stripe(struct dw_record_sink *sink, struct dw_stripe *stripe,
+                               uint32_t order, struct dw_range *holes, unsigned max)
+{
+    stripe->lost = true;
+    stripe->requested = stripe->start;
+    return ask_of_stripe(sink, stripe, stripe->end, order, holes, max);
+}
+
+static bool is_due_before(const struct dw_stripe *stripe, uint8_t way, uint32_t before)
+{
+    return stripe->way == way && stripe->due_bytes && (int32_t)(stripe->order - before) < 0;
+}
+
+unsigned dw_record_sink_on_way_overtaken(struct dw_record_sink *sink, uint8_t way, uint32_t before,
+                                         bool once, uint32_t order, struct dw_range *holes,
+                                         unsigned max)
 {
     struct dw_stripes *stripes = sink->stripes;
     unsigned n = 0;
-    sink->again_bytes = again_bytes;
     for (unsigned i = 0; i < stripes->count; i++) {
         struct dw_stripe *stripe = &stripes->list[i];
-        if (stripe->way != way || !stripe->due_bytes)
-            continue;
-        stripe->lost = true;
-        stripe->requested = stripe->start; /* the rest as others come */
-        if (n < max)
-            n += ask(sink, stripe->requested, stripe->end, &stripe->requested, holes + n, max - n);
+        if (is_due_before(stripe, way, before) && !(once && stripe->again))
+            n += ask_for_stripe(sink, stripe, order, holes + n, max - n);
     }
     return n;
+}
+
+unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t order,
+                                    uint32_t again_bytes, struct dw_range *holes, unsigned max)
+{
+    sink->again_bytes = again_bytes;
+    return dw_record_sink_on_way_overtaken(sink, way, order, false, order, holes, max);
+}
+
+bool dw_record_sink_is_due_before(const struct dw_record_sink *sink, uint8_t way, uint32_t before)
+{
+    for (unsigned i = 0; i < sink->stripes->count; i++)
+        if (is_due_before(&sink->stripes->list[i], way, before))
+            return true;
+    return false;
+}
+
+unsigned dw_record_sink_move(struct dw_record_sink *sink, unsigned i, uint8_t to, uint32_t order,
+                             struct dw_range *holes, unsigned max)
+{
+    struct dw_stripe *stripe = &sink->stripes->list[i];
+    stripe->way = to;
+    stripe->came_end = stripe->start;
+    sink->again_bytes = stripe->due_bytes;
+    return ask_for_stripe(sink, stripe, order, holes, max);
 }
 
 /* ---- source ---- */
@@ -145,16 +195,18 @@ void dw_record_source_fini(struct dw_record_source *source)
     free(source->pieces);
 }
 
-/* Of what is asked for now nothing is left to go by another way. */
-static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range)
+/* Of what is asked for by one way nothing is left to go by another. */
+static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range, uint8_t way)
 {
     struct dw_record_piece rest = {0}; /* of the one that it lies within */
     unsigned kept = 0;
     for (unsigned i = 0; i < pieces->count; i++) {
         struct dw_record_piece piece = pieces->list[i];
-        if (range.start <= piece.range.start && range.end > piece.range.start)
+        if (piece.by.way == way) {
+            /* as it is */
+        } else if (range.start <= piece.range.start && range.end > piece.range.start) {
             piece.range.start = range.end < piece.range.end ? range.end : piece.range.end;
-        else if (range.start < piece.range.end && range.start > piece.range.start) {
+        } else if (range.start < piece.range.end && range.start > piece.range.start) {
             if (range.end < piece.range.end)
                 rest = (struct dw_record_piece){{range.end, piece.range.end}, piece.by};
             piece.range.end = range.start;
@@ -167,17 +219,49 @@ static void cut_pieces(struct dw_record_pieces *pieces, struct dw_range range)
     pieces->count = kept;
 }
 
+/* How many bytes there are from `at`, on to where a piece of that way begins, or to the end; *next
+ * is there. 0: a piece of that way lies at `at`, and *next is behind it. */
+static uint32_t bytes_until_piece(const struct dw_record_pieces *pieces, uint8_t way, uint32_t at,
+                                  uint32_t end, uint32_t *next)
+{
+    uint32_t until = end;
+    for (unsigned i = 0; i < pieces->count; i++) {
+        const struct dw_range *range = &pieces->list[i].range;
+        if (pieces->list[i].by.way != way || range->end <= at)
+            continue;
+        if (range->start <= at) {
+            *next = range->end;
+            return 0;
+        }
+        until = range->start < until ? range->start : until;
+    }
+    *next = until;
+    return until - at;
+}
+
+/* A piece that is to go by that way already keeps its place: a sink that asks again before its turn
+ * has come would else never have it. */
+static void add_piece(struct dw_record_pieces *pieces, struct dw_record_by by,
+                      struct dw_range range)
+{
+    uint32_t next;
+    cut_pieces(pieces, range, by.way);
+    for (uint32_t at = range.start; at < range.end && pieces->count < DW_RECORD_PIECES_MAX;
+         at = next) {
+        const uint32_t bytes = bytes_until_piece(pieces, by.way, at, range.end, &next);
+        if (bytes)
+            pieces->list[pieces->count++] = (struct dw_record_piece){{at, at + bytes}, by};
+    }
+}
+
 static void add_pieces(struct dw_record_pieces *pieces, struct dw_record_by by,
                        const struct dw_range *ranges, unsigned count)
 {
     for (unsigned i = 0; i < pieces->count; i++)
         if (pieces->list[i].by.way == by.way)
             pieces->list[i].by = by;
-    for (unsigned i = 0; i < count; i++) {
-        cut_pieces(pieces, ranges[i]);
-        if (pieces->count < DW_RECORD_PIECES_MAX)
-            pieces->list[pieces->count++] = (struct dw_record_piece){ranges[i], by};
-    }
+    for (unsigned i = 0; i < count; i++)
+        add_piece(pieces, by, ranges[i]);
 }
 
 bool dw_record_source_on_status(struct dw_record_source *source, struct dw_record_by by,

@@ -13,6 +13,7 @@ struct dw_record_sink {
     struct dw_stripes *stripes; /* NULL: all of it comes by one way */
     uint32_t total;
     uint32_t granted;       /* the source may send [0, granted) */
+    uint32_t order;         /* number of the grant that was the last */
     uint32_t requested;     /* holes before this have been asked for; the timer asks again */
     uint32_t lost;          /* holes before this are losses, by a time-out */
     uint32_t reorder_bytes; /* a hole this far behind the furthest byte is a loss */
@@ -31,8 +32,10 @@ void dw_record_sink_fini(struct dw_record_sink *sink);
 /* From now on its parts may come by several ways; what has been granted comes by way 0. False: no
  * memory. */
 bool dw_record_sink_split(struct dw_record_sink *sink);
-/* The source may send so many bytes more, by that way; 0 unless it is split. */
-void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way);
+/* The source may send so many bytes more, by that way; 0 unless it is split. Requests to a source,
+ * grants among them, are numbered in `order`: it sends what they ask for in turn, whichever its
+ * way. */
+void dw_record_sink_grant(struct dw_record_sink *sink, uint32_t bytes, uint8_t way, uint32_t order);
 
 static inline bool dw_record_sink_full(const struct dw_record_sink *sink)
 {
@@ -50,9 +53,9 @@ static inline uint32_t dw_record_sink_due_bytes(const struct dw_record_sink *sin
  * Asked for at the rate of arrival, they do not fill again the queue that they were lost of. */
 unsigned dw_record_sink_on_gap(struct dw_record_sink *sink, uint32_t again_max,
                                struct dw_range *holes, unsigned max);
-/* The same of one that is split, when something came in that stripe: of each way holes that lie
- * behind what has come by it since. */
-unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came,
+/* The same of one that is split, when something came in that stripe: of its way holes that lie
+ * behind what has come by it since. They are asked for in that order. */
+unsigned dw_record_sink_on_stripe_gap(struct dw_record_sink *sink, unsigned came, uint32_t order,
                                       uint32_t again_max, struct dw_range *holes, unsigned max);
 /* Something that the source sends after all that is granted has come: holes below the grant, but
  * for those that have been asked for. */
@@ -63,10 +66,21 @@ unsigned dw_record_sink_on_overtaken(struct dw_record_sink *sink, struct dw_rang
 unsigned dw_record_sink_on_timeout(struct dw_record_sink *sink, uint32_t again_bytes,
                                    struct dw_range *holes, unsigned max);
 
-/* The time-out of one way of a record that is split: of what is due by it; `way` 0: and by none
- * other. */
-unsigned dw_record_sink_on_way_timeout(struct dw_record_sink *sink, uint8_t way,
-                                       uint32_t again_bytes, struct dw_range *holes, unsigned max);
+/* Of one that is split: all that is due by that way is lost, and asked for by the request of that
+ * order. */
+unsigned dw_record_sink_on_way_lost(struct dw_record_sink *sink, uint8_t way, uint32_t order,
+                                    uint32_t again_bytes, struct dw_range *holes, unsigned max);
+/* The same of what was asked for by that way with lower numbers than `before`: it has been
+ * overtaken. Of another record only what was asked for once: its source may be waiting for its turn
+ * to send it again. */
+unsigned dw_record_sink_on_way_overtaken(struct dw_record_sink *sink, uint8_t way, uint32_t before,
+                                         bool once, uint32_t order, struct dw_range *holes,
+                                         unsigned max);
+/* Whether something is due by that way that was asked for with a lower number. */
+bool dw_record_sink_is_due_before(const struct dw_record_sink *sink, uint8_t way, uint32_t before);
+/* What is due of that stripe is to come by another way. */
+unsigned dw_record_sink_move(struct dw_record_sink *sink, unsigned i, uint8_t to, uint32_t order,
+                             struct dw_range *holes, unsigned max);
 
 /* ---- source ---- */
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-void dw_stripes_add(struct dw_stripes *stripes, struct dw_range range, uint8_t way)
+void dw_stripes_add(struct dw_stripes *stripes, struct dw_range range, uint8_t way, uint32_t order)
 {
     assert(dw_stripes_may_add(stripes) && range.start < range.end);
     stripes->list[stripes->count++] = (struct dw_stripe){
@@ -13,6 +13,7 @@ void dw_stripes_add(struct dw_stripes *stripes, struct dw_range range, uint8_t w
         .came_end = range.start,
         .requested = range.start,
         .due_bytes = range.end - range.start,
+        .order = order,
         .way = way,
     };
 }

@@ -14,8 +14,11 @@ struct dw_stripe {
     uint32_t came_end;  /* behind the furthest byte that came; at first the start */
     uint32_t requested; /* holes before this have been asked for */
     uint32_t due_bytes; /* that have not come */
+    uint32_t order;     /* number of the latest request for bytes of it */
     uint8_t way;
-    bool lost; /* all of that, by a time-out */
+    bool lost;  /* all of that which is due */
+    bool again; /* bytes of it have been asked for again */
+    bool told;  /* what dw_stripe_tells() says has been made use of */
 };
 
 /* Rising. */
@@ -31,7 +34,14 @@ static inline bool dw_stripes_may_add(const struct dw_stripes *stripes)
 }
 
 /* That range, of which the map has nothing, is to come by that way. */
-void dw_stripes_add(struct dw_stripes *stripes, struct dw_range range, uint8_t way);
+void dw_stripes_add(struct dw_stripes *stripes, struct dw_range range, uint8_t way, uint32_t order);
+
+/* So much came of it, by its way, that what was asked for before by the same way is lost if it has
+ * not come. Bytes asked for again may have been on their way twice, and tell nothing. */
+static inline bool dw_stripe_tells(const struct dw_stripe *stripe, uint32_t reorder_bytes)
+{
+    return !stripe->again && stripe->came_end - stripe->start >= reorder_bytes;
+}
 
 /* Index of the first that ends behind the offset; or the count: there is none. */
 unsigned dw_stripes_find(const struct dw_stripes *stripes, uint32_t offset);

@@ -180,6 +180,7 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
         flip_bits(net, datagram);
     struct sim_link *link = link_of(from, to);
     uint64_t at_ns = link->free_ns + impairment->delay_ns;
+    at_ns += net->far_networks >> to->ip[2] & 1 ? net->far_ns : 0;
     if (impairment->jitter_ns)
         at_ns += sim_random_below(&net->random_state, impairment->jitter_ns);
     if (at_ns <= link->last_arrival_ns)

@@ -53,6 +53,8 @@ struct sim_net {
     uint8_t cut_networks;  /* bit n: what is sent to 10.0.n.any vanishes */
     uint8_t cut_host;      /* ... if this host sends it; 0: any */
     uint8_t slow_networks; /* bit n: 10.0.n.any has a quarter of the others' rate */
+    uint8_t far_networks;  /* bit n: to 10.0.n.any all takes far_ns longer */
+    uint64_t far_ns;
     /* A router's way on is so narrow: what does not fit is dropped until its sender's host has been
      * told, which cuts it in fragments then, and believes that for ten minutes. 0: there is none.
      */
