@@ -13,9 +13,25 @@ static void put_paths(struct dw_paths *paths, struct dw_path *const *list, unsig
 
 static bool is_of(const struct dw_ways *ways, const struct dw_ways_list *list)
 {
-    return ways->count == list->count && ways->apart == list->apart &&
+    return ways->count == list->count &&
            !memcmp(ways->paths, list->paths, list->count * sizeof *list->paths) &&
-           !memcmp(ways->there, list->there, list->count);
+           !memcmp(ways->there, list->there, list->count) &&
+           !memcmp(ways->nics, list->nics, list->count);
+}
+
+/* Of each NIC the first way, and the current one of its own. */
+static unsigned find_apart(const struct dw_ways *ways)
+{
+    const uint8_t current = ways->nics[ways->current];
+    unsigned apart = 0, nics = 0;
+    for (unsigned i = 0; i < ways->count; i++) {
+        const uint8_t nic = ways->nics[i];
+        if (nic == DW_WAYS_NO_NIC || nics >> nic & 1 || (nic == current && i != ways->current))
+            continue;
+        apart |= 1u << i;
+        nics |= 1u << nic;
+    }
+    return apart;
 }
 
 struct dw_ways *dw_ways_get(struct dw_paths *paths, const struct dw_ways_list *list)
@@ -34,10 +50,11 @@ struct dw_ways *dw_ways_get(struct dw_paths *paths, const struct dw_ways_list *l
         put_paths(paths, list->paths, list->count);
         return NULL;
     }
-    *ways = (struct dw_ways){
-        .next = list->paths[0]->ways, .users = 1, .count = list->count, .apart = list->apart};
+    *ways = (struct dw_ways){.next = list->paths[0]->ways, .users = 1, .count = list->count};
     memcpy(ways->paths, list->paths, bytes);
     memcpy(ways->there, list->there, list->count);
+    memcpy(ways->nics, list->nics, list->count);
+    ways->apart = (uint8_t)find_apart(ways);
     list->paths[0]->ways = ways;
     paths->ways_bytes += sizeof *ways + bytes;
     return ways;
@@ -117,4 +134,13 @@ void dw_ways_leave(struct dw_ways *ways, unsigned way)
     ways->working &= (uint8_t) ~(1u << way);
     if (ways->left < UINT8_MAX)
         ways->left++;
+}
+
+void dw_ways_change(struct dw_ways *ways, unsigned way)
+{
+    ways->current = (uint8_t)way;
+    ways->answered = false;
+    ways->apart = (uint8_t)find_apart(ways);
+    ways->working &= ways->apart;
+    ways->look_ns = 0;
 }

@@ -10,17 +10,19 @@
 #include "common/path/path.h"
 
 /* One for each interface that a process can tell. */
-#define DW_WAYS_MAX DIWARP_MAX_INTERFACES
+#define DW_WAYS_MAX    DIWARP_MAX_INTERFACES
+#define DW_WAYS_NO_NIC UINT8_MAX
 
 struct dw_ways {
     struct dw_ways *next; /* with the same first path */
     uint32_t users;       /* handles */
     uint8_t count, current;
     bool answered;   /* a process there has answered what took the current one */
-    uint8_t apart;   /* bit i: way i shares no interface with those before that are, too */
-    uint8_t working; /* of these, those on which long datagrams have come back */
+    uint8_t apart;   /* bit i: way i shares its NIC with no other that is; the current one is */
+    uint8_t working; /* of these, those on which long datagrams were answered */
     uint8_t left;    /* how often one of them was found not to work any more */
     uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */
+    uint8_t nics[DW_WAYS_MAX];  /* ours: each may have several addresses; or DW_WAYS_NO_NIC */
     uint64_t look_ns;           /* no sooner those that do not work are looked at */
     struct dw_path *paths[];
 };
@@ -30,8 +32,8 @@ _Static_assert(DW_WAYS_MAX <= 8, "a bit for each");
 struct dw_ways_list {
     struct dw_path *paths[DW_WAYS_MAX];
     uint8_t there[DW_WAYS_MAX];
+    uint8_t nics[DW_WAYS_MAX]; /* DW_WAYS_NO_NIC: within a host, where several gain nothing */
     uint8_t count;
-    uint8_t apart;
 };
 
 static inline struct dw_path *dw_ways_path(const struct dw_ways *ways)
@@ -60,3 +62,5 @@ unsigned dw_ways_together(const struct dw_ways *ways);
 unsigned dw_ways_to_look_at(struct dw_ways *ways, uint64_t interval_ns, uint64_t now_ns);
 /* What was sent by it did not come. */
 void dw_ways_leave(struct dw_ways *ways, unsigned way);
+/* That one is the current one, of which nothing is known; others are looked at soon. */
+void dw_ways_change(struct dw_ways *ways, unsigned way);

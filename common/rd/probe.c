@@ -215,10 +215,7 @@ static void change_way(struct dw_peer *peer, unsigned to, bool announce)
 {
     struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     struct dw_path *before = dw_ways_path(ways);
-    if (ways->answered) /* if it works no more, records by it will tell */
-        ways->working |= (uint8_t)(ways->apart & 1u << ways->current);
-    ways->current = (uint8_t)to;
-    ways->answered = false;
+    dw_ways_change(ways, to);
     dw_foreach (other, struct dw_peer, path_link, &before->awake) {
         if (dw_handle_of(other)->ah.ways != ways)
             continue;

@@ -352,6 +352,9 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 /* As dw_sinks_on_probe_reply(), of a probe that was sent by that way, which is not 0. */
 void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
                            uint64_t now_ns);
+/* The peer has answered by one way: others that it was asked by at the same time are to answer. */
+void dw_record_ways_on_alive(struct dw_record_way *ways, uint8_t answered, uint64_t sent_ns,
+                             uint64_t now_ns);
 /* The timer of a sink that is split. True: what is due by the current way is overdue, or of all
  * what does not come though its ways are busy. */
 bool dw_sink_look_at_ways(struct dw_record *sink, uint64_t now_ns);

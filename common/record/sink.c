@@ -81,9 +81,11 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
 
 void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint64_t now_ns)
 {
+    struct dw_record_way *ways = dw_record_ways(peer);
+    if (ways && sent_ns && !dw_ways_together(peer->ah->ways))
+        dw_record_ways_on_alive(ways, 0, sent_ns, now_ns);
     if (!peer->sinks_late || !sent_ns)
         return;
-    struct dw_record_way *ways = dw_record_ways(peer);
     const uint64_t current_ns = ways ? ways->heard_ns : 0;
     peer->sinks_late = false;
     dw_foreach (sink, struct dw_record, link, &peer->ends) {

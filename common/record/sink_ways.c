@@ -119,9 +119,9 @@ static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
 }
 
 /* What is due by a way comes without a pause while the peer sends: after one it is asked by this
- * way and by another one. It is left when nothing has come by it soon after an answer by the other
- * one, where what was asked for later has come by others, too; or after a second answer, for the
- * first question may have been lost. */
+ * way and by another one, the current one if no other is known to work. It is left when nothing has
+ * come by it soon after an answer by the other one, where what was asked for later has come by
+ * others, too; or after a second answer, for the first question may have been lost. */
 static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;
@@ -137,6 +137,8 @@ static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
     peer->records->ops->ask_by(peer, way, now_ns);
     if (other)
         peer->records->ops->ask_by(peer, other, now_ns);
+    else
+        peer->records->ops->ask(peer, now_ns);
 }
 
 bool dw_sink_look_at_ways(struct dw_record *sink, uint64_t now_ns)
@@ -154,9 +156,8 @@ bool dw_sink_look_at_ways(struct dw_record *sink, uint64_t now_ns)
     return overdue & 1 || (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_stuck_ns(sink));
 }
 
-/* The peer has answered by one way: others that it was asked by at the same time are to answer. */
-static void note_alive(struct dw_record_way *ways, uint8_t answered, uint64_t sent_ns,
-                       uint64_t now_ns)
+void dw_record_ways_on_alive(struct dw_record_way *ways, uint8_t answered, uint64_t sent_ns,
+                             uint64_t now_ns)
 {
     for (uint8_t way = 1; way < DW_RECORD_WAYS; way++) {
         struct dw_record_way *its = &ways[way];
@@ -173,7 +174,7 @@ void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t se
     if (!its)
         return;
     dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
-    note_alive(ways, way, sent_ns, now_ns);
+    dw_record_ways_on_alive(ways, way, sent_ns, now_ns);
     const bool silent = its->asked_ns > its->heard_ns && sent_ns > its->heard_ns;
     if (silent) {
         its->heard_ns = now_ns;

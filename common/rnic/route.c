@@ -81,16 +81,14 @@ static struct dw_path *path_of(struct dw_port *port, const struct diwarp_address
     return path;
 }
 
-/* Whether a pair shares none of our interfaces, each of which may have several addresses, with
- * those before that are apart; within a host nothing is gained by several. */
-static bool is_apart(const struct diwarp_address *local, const struct dw_interface_pair *pairs,
-                     unsigned n, unsigned apart)
+/* The NIC that an address is one of, by the first of its addresses. */
+static uint8_t nic_of(const struct diwarp_address *local, unsigned here)
 {
-    const struct diwarp_interface *mine = &local->interfaces[pairs[n].here];
-    for (unsigned i = 0; i < n; i++)
-        if (apart >> i & 1 && !strcmp(local->interfaces[pairs[i].here].name, mine->name))
-            return false;
-    return !mine->loopback;
+    const struct diwarp_interface *mine = &local->interfaces[here];
+    uint8_t nic = 0;
+    while (strcmp(local->interfaces[nic].name, mine->name) != 0)
+        nic++;
+    return mine->loopback ? DW_WAYS_NO_NIC : nic;
 }
 
 static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address *local,
@@ -101,7 +99,7 @@ static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address
     unsigned n = 0;
     for (; n < count && (list.paths[n] = path_of(port, local, remote, pairs[n])); n++) {
         list.there[n] = pairs[n].there;
-        list.apart |= (uint8_t)(is_apart(local, pairs, n, list.apart) << n);
+        list.nics[n] = nic_of(local, pairs[n].here);
     }
     list.count = (uint8_t)n;
     return n ? dw_ways_get(&port->paths, &list) : NULL;

@@ -68,6 +68,14 @@ END
 
 # ---- hosts and switches -------------------------------------------------------------------------
 
+# add_space NAME: a network namespace in which IPv6 has no second of its own to wait for when a link comes
+# up: what is asked for a neighbour's address meanwhile is lost.
+add_space()
+{
+    ip netns add "$1" && ip netns exec "$1" sh -c 'all=/proc/sys/net/ipv6/conf/default/dad_transmits
+        [ ! -e "$all" ] || echo 0 >"$all"'
+}
+
 # make_hosts COUNT: with nothing but the network for mpirun.
 make_hosts()
 {
@@ -76,7 +84,7 @@ make_hosts()
     hosts=()
     for ((i = 0; i < $1; i++)); do
         hosts+=("node$i")
-        ip netns add "node$i" && ip -n "node$i" link set lo up || return 1
+        add_space "node$i" && ip -n "node$i" link set lo up || return 1
     done
     join "$boot_if" 1500 "$boot_net" ''
 }
@@ -180,7 +188,7 @@ add_overlay()
     local name=$1 mtu=$2 i j
     ip link add under mtu 1500 type bridge && ip link set under up || return 1
     for i in "${!hosts[@]}"; do
-        ip netns add "under$i" && plug under "$i" "under$i" 1500 &&
+        add_space "under$i" && plug under "$i" "under$i" 1500 &&
             address "under$i" under $((i + 1)) 10.78.0 '' &&
             ip -n "under$i" link add "$name" mtu "$mtu" type vxlan id 77 dstport 4789 dev under \
                 local "10.78.0.$((i + 1))" || return 1
@@ -234,7 +242,7 @@ add_lans()
 {
     local site i
     for site in 0 1; do
-        ip netns add site$site && ip link add lan$site type bridge && ip link set lan$site up || return 1
+        add_space site$site && ip link add lan$site type bridge && ip link set lan$site up || return 1
         # shellcheck disable=SC2016 # expanded by the inner shell
         ip netns exec site$site sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward
             echo 1 >/proc/sys/net/ipv6/conf/all/forwarding

@@ -121,7 +121,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
     *node = (struct sim_node){.world = world, .index = index};
     for (unsigned n = 0; n < config->networks; n++)
         node->interfaces[n] = (struct diwarp_interface){
-            .name = {'s', 'i', 'm', (char)('0' + n)},
+            .name = {'s', 'i', 'm', (char)(config->one_interface ? '0' : '0' + n)},
             .family = AF_INET,
             .prefix_bits = 24,
             .mtu_bytes = config->mtu_bytes - (config->alike ? 0 : n * MTU_STEP_BYTES),

@@ -108,10 +108,11 @@ static void way_fails_amid_a_transfer__it_goes_on_by_another(void **state)
 
 #define LARGE_BYTES (8u << 20)
 
-static struct fixture *open_alike(unsigned networks)
+static struct fixture *open_alike(unsigned networks, bool one_interface)
 {
     struct fixture *f = fixture_new();
     f->config.networks = networks;
+    f->config.one_interface = one_interface;
     f->config.alike = true;
     f->config.impairment.bytes_per_ns = 0.03125; /* 250 Mb/s */
     f->config.device.peer_timeout_ns = 60 * SECOND;
@@ -151,7 +152,7 @@ static void alike__records_take_all_of_them(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
-        struct fixture *one = open_alike(1), *four = open_alike(4);
+        struct fixture *one = open_alike(1, false), *four = open_alike(4, false);
         const uint64_t one_ns = transfer_ns(one, both[i], 0, 0, 0);
         (void)transfer_ns(four, both[i], 0, 0, 0); /* that finds them */
         const uint64_t four_ns = transfer_ns(four, both[i], 0, 0, 0);
@@ -174,7 +175,7 @@ static void alike__some_are_cut__left_soon__taken_back(void **state)
     for (unsigned i = 0; i < 2 * sizeof cuts; i++) {
         const uint8_t cut = cuts[i / 2];
         const bool one_is_left = cut == 7 || cut == 14;
-        struct fixture *f = open_alike(4);
+        struct fixture *f = open_alike(4, false);
         (void)transfer_ns(f, both[i % 2], 0, 0, 0);
         const uint64_t all_ns = transfer_ns(f, both[i % 2], 0, 0, 0);
         const uint64_t cut_ns = transfer_ns(f, both[i % 2], cut, 20 * MS, SECOND);
@@ -195,7 +196,7 @@ static void alike__one_is_longer__none_is_left(void **state)
     (void)state;
     static const uint64_t far_ns[] = {MS, 4 * MS};
     for (unsigned i = 0; i < 2 * 2; i++) {
-        struct fixture *f = open_alike(4);
+        struct fixture *f = open_alike(4, false);
         f->world.net.far_networks = 2;
         f->world.net.far_ns = far_ns[i / 2];
         for (unsigned n = 0; n < 6; n++)
@@ -206,11 +207,25 @@ static void alike__one_is_longer__none_is_left(void **state)
     }
 }
 
+/* As through a router that translates addresses: what one of the two sends by a network vanishes. */
+static void alike__one_carries_one_direction_only__all_comes(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 2 * 2; i++) {
+        struct fixture *f = open_alike(2, i / 4);
+        const uint64_t alone_ns = SECOND / 3;
+        f->world.net.cut_host = (uint8_t)(1 + i / 2 % 2);
+        for (unsigned n = 0; n < 3; n++)
+            assert_in_range(transfer_ns(f, both[i % 2], FIRST, 0, DW_NEVER), 0, 2 * alone_ns);
+        fixture_close(f);
+    }
+}
+
 static void alike__losses__all_comes(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
-        struct fixture *f = open_alike(4);
+        struct fixture *f = open_alike(4, false);
         f->world.net.impairment.loss_permille = 20;
         f->world.net.impairment.reorder_permille = 20;
         f->world.net.impairment.reorder_ns = 200000;
@@ -324,6 +339,7 @@ int main(void)
         cmocka_unit_test(alike__records_take_all_of_them),
         cmocka_unit_test(alike__some_are_cut__left_soon__taken_back),
         cmocka_unit_test(alike__one_is_longer__none_is_left),
+        cmocka_unit_test(alike__one_carries_one_direction_only__all_comes),
         cmocka_unit_test(alike__losses__all_comes),
         cmocka_unit_test(peer_computes__the_way_stays),
         cmocka_unit_test(losses__the_way_stays),
