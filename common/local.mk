@@ -40,6 +40,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/stream.h \
 	common/llp/tcp.c \
 	common/llp/udp.c \
+	common/llp/udp_socket.h \
+	common/llp/udp_icmp.c \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/path/path.c \

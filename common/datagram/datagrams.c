@@ -171,15 +171,13 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
     return true;
 }
 
-int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
-                      const struct iovec *iov, unsigned n, uint32_t segment, bool whole)
+int dw_datagrams_send(struct dw_datagrams *datagrams, struct dw_llp_train *train)
 {
-    struct dw_llp_train train = {
-        .to = to, .iov = iov, .iov_count = n, .segment_bytes = segment, .whole = whole};
-    for (unsigned i = 0; i < n; i++)
-        train.total_bytes += (uint32_t)iov[i].iov_len;
+    train->total_bytes = 0;
+    for (unsigned i = 0; i < train->iov_count; i++)
+        train->total_bytes += (uint32_t)train->iov[i].iov_len;
     /* Data of records, not a STATUS: their sink shrinks its window for a mark. */
-    const uint8_t type = *(const uint8_t *)iov[0].iov_base & 15;
-    train.ecn = type == DW_LLP_RECORD && train.total_bytes >= ECN_MIN_BYTES;
-    return datagrams->llp->ops->send(datagrams->llp, &train);
+    const uint8_t type = *(const uint8_t *)train->iov[0].iov_base & 15;
+    train->ecn = type == DW_LLP_RECORD && train->total_bytes >= ECN_MIN_BYTES;
+    return datagrams->llp->ops->send(datagrams->llp, train);
 }

@@ -76,10 +76,8 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams);
 bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns);
 /* Whether a datagram is what its sender sealed; if not, or malformed, it is counted. */
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival);
-/* The exit: a train of datagrams of `segment` bytes each but the last, all sealed; `whole` as of
- * struct dw_llp_train. As send() of the LLP. */
-int dw_datagrams_send(struct dw_datagrams *datagrams, const struct dw_llp_addr *to,
-                      const struct iovec *iov, unsigned n, uint32_t segment, bool whole);
+/* The exit, of datagrams that are sealed; sets total_bytes and ecn. As send() of the LLP. */
+int dw_datagrams_send(struct dw_datagrams *datagrams, struct dw_llp_train *train);
 /* Datagrams of a train, if each has so many bytes. */
 static inline uint32_t dw_train_datagrams(uint32_t each)
 {

@@ -40,6 +40,7 @@ struct diwarp_interface {
 };
 
 #define DIWARP_MAX_INTERFACES 8
+#define DIWARP_MAX_FLOWS      8
 /* Interfaces that other hosts have with the same address: never a way to reach them. */
 #define DIWARP_IF_EXCLUDE_DEFAULT "docker0,virbr0,lxcbr0"
 
@@ -81,10 +82,12 @@ enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
 /* diwarp_device_attr_init() gives defaults for all of it. Strings are borrowed during the call. */
 struct diwarp_device_attr {
     struct diwarp_name name;
-    const char *if_include;              /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
-    const char *if_exclude;              /* names or CIDR; ignored when if_include is set */
-    uint16_t port_min, port_max;         /* 0, 0: any free port; port_max 0: port_min only. Where
-                                          * the range has too few, processes of a user share ports */
+    const char *if_include;      /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
+    const char *if_exclude;      /* names or CIDR; ignored when if_include is set */
+    uint16_t port_min, port_max; /* 0, 0: any free port; port_max 0: port_min only. Where
+                                  * the range has too few, processes of a user share ports */
+    uint32_t flows; /* 1..8, UDP source ports that large transfers to another host leave from, for
+                     * networks that spread flows over links (ECMP) or limit each */
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* asked of the socket; 0: the system's default */
     uint32_t datagram_max_bytes; /* of UDP payload; 0: by the path's MTU, peers' receive buffers */
     enum diwarp_switch gso, gro;

@@ -29,8 +29,9 @@ struct dw_llp_train {
     unsigned iov_count;
     uint32_t total_bytes;
     uint32_t segment_bytes;
-    bool whole; /* none is cut in fragments, though the host may believe the path too narrow */
-    bool ecn;   /* ECN-capable (RFC 3168): a queue may mark them instead of dropping them */
+    uint8_t flow; /* by its own source port; 0: from the port that peers send to */
+    bool whole;   /* none is cut in fragments, though the host may believe the path too narrow */
+    bool ecn;     /* ECN-capable (RFC 3168): a queue may mark them instead of dropping them */
 };
 
 /* Most in one train (UDP_MAX_SEGMENTS of older kernels; IPv4's length field). */

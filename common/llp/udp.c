@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers. Owns its
- * options, the fallbacks from GSO and GRO, and what comes back as ICMP. Who sent a datagram is in
- * its header, so the source address is never asked for.
+ * UDP as a lower layer protocol: one unconnected, non-blocking socket for all peers, and others,
+ * which only send, for further flows. Owns their options, and the fallbacks from GSO and GRO. Who
+ * sent a datagram is in its header, so the source address is never asked for.
  *
  * All datagrams leave with DF (IP_PMTUDISC_DO), which spares the kernel to give them an IP id; but
  * one larger than the path's MTU, which is refused then, leaves in fragments.
@@ -20,13 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <linux/errqueue.h>
-#include <linux/icmp.h>
-#include <linux/icmpv6.h>
+#include <linux/filter.h>
 
 #include "common/llp/control.h"
-#include "common/llp/siblings.h"
-#include "common/llp/socket.h"
+#include "common/llp/udp_socket.h"
 
 /* A padded probe has 18, other trains up to 3; send_apart() keeps as many on its caller's stack,
  * which may be one of 16 KiB. */
@@ -39,21 +36,6 @@
 #define GRO_MIN_BYTES 1200
 /* Trains in a row whose way out has no checksum offload: then probably none has. */
 #define EIO_MAX 8
-/* Entries of the error queue read in a row that say nothing of interest. */
-#define ERRORS_MAX 8
-
-struct dw_udp {
-    struct dw_llp llp;
-    int fd; /* the socket; llp.fd may watch it together with another one */
-    struct dw_siblings siblings;
-    bool shares; /* its port is of a range: other processes may have it, too */
-    uint8_t family;
-    union dw_sockaddr bound_ip; /* port 0 */
-    int discovery;              /* IP_PMTUDISC_DO between sends */
-    bool gro_allowed;           /* but not on yet */
-    uint32_t before_bytes;      /* of the datagram just before; 0: none came, or one was sent */
-    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
-};
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has.
  * EPERM is not one: it is a local firewall's answer to this datagram. */
@@ -195,6 +177,7 @@ static int send_train(struct dw_udp *udp, const struct dw_llp_train *train)
 static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
+    udp->fd = udp->fds[train->flow];
     udp->before_bytes = 0; /* what comes after this datagram may answer it: no sign of a train */
     if (__builtin_expect(train->whole, 0))
         set_discovery(udp, IP_PMTUDISC_PROBE);
@@ -210,11 +193,11 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 /* Also tells of marks from now on. */
 static bool switch_gro_on(const struct dw_udp *udp)
 {
-    if (dw_set_int(udp->fd, IPPROTO_UDP, UDP_GRO, 1) != 0)
+    if (dw_set_int(udp->fds[0], IPPROTO_UDP, UDP_GRO, 1) != 0)
         return false;
-    (void)dw_set_int(udp->fd, IPPROTO_IP, IP_RECVTOS, 1);
+    (void)dw_set_int(udp->fds[0], IPPROTO_IP, IP_RECVTOS, 1);
     if (udp->family == AF_INET6)
-        (void)dw_set_int(udp->fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+        (void)dw_set_int(udp->fds[0], IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
     return true;
 }
 
@@ -235,7 +218,7 @@ static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 static inline long recv_datagram(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
 {
     const long bytes =
-        syscall(SYS_recvfrom, udp->fd, buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC, NULL, NULL);
+        syscall(SYS_recvfrom, udp->fds[0], buf, (size_t)DW_LLP_SLOT_BYTES, MSG_TRUNC, NULL, NULL);
     *segment_bytes = bytes > 0 ? (uint32_t)bytes : 0;
     if (udp->gro_allowed)
         gro_on_received(udp, *segment_bytes);
@@ -250,7 +233,7 @@ static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segmen
     _Alignas(struct cmsghdr) char control[DW_CONTROL_BYTES];
     struct msghdr msg = {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    const long bytes = syscall(SYS_recvmsg, udp->fd, &msg, MSG_TRUNC);
+    const long bytes = syscall(SYS_recvmsg, udp->fds[0], &msg, MSG_TRUNC);
     udp->llp.marked = false;
     if (bytes <= 0)
         msg.msg_controllen = 0;
@@ -287,7 +270,7 @@ static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 static uint64_t udp_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
-    if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fd, &key, key_at))
+    if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fds[0], &key, key_at))
         llp->fd = udp->siblings.poll_fd;
     return key;
 }
@@ -297,95 +280,14 @@ static bool udp_forward(struct dw_llp *llp, uint64_t key, const uint8_t *buf, ui
     return dw_siblings_forward(&((struct dw_udp *)llp)->siblings, key, buf, bytes);
 }
 
-/* ---- ICMP ---- */
-
-/* Without sending: a connected socket has a route, whose MTU is IP_MTU. */
-static uint32_t udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to)
-{
-    const struct dw_udp *udp = (const struct dw_udp *)llp;
-    const bool v4 = to->family == AF_INET;
-    union dw_sockaddr name;
-    int mtu_bytes = 0;
-    socklen_t len = dw_sockaddr_set(to->family, to, &name), mtu_len = sizeof mtu_bytes;
-    const int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && (to->family != udp->family || bind(fd, &udp->bound_ip.any, len) == 0) &&
-        connect(fd, &name.any, len) == 0 &&
-        getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu_bytes,
-                   &mtu_len) < 0)
-        mtu_bytes = 0;
-    if (fd >= 0)
-        close(fd);
-    return mtu_bytes > 0 ? (uint32_t)mtu_bytes : 0;
-}
-
-/* "Communication prohibited", as firewalls say (RFC 1812 section 5.2.7.1, RFC 4443 section 3.1). */
-static bool is_prohibited(const struct sock_extended_err *error)
-{
-    if (error->ee_origin == SO_EE_ORIGIN_ICMP)
-        return error->ee_type == ICMP_DEST_UNREACH &&
-               (error->ee_code == ICMP_NET_ANO || error->ee_code == ICMP_HOST_ANO ||
-                error->ee_code == ICMP_PKT_FILTERED);
-    return error->ee_origin == SO_EE_ORIGIN_ICMP6 && error->ee_type == ICMPV6_DEST_UNREACH &&
-           (error->ee_code == ICMPV6_ADM_PROHIBITED || error->ee_code == ICMPV6_POLICY_FAIL ||
-            error->ee_code == ICMPV6_REJECT_ROUTE);
-}
-
-/* What an entry of the error queue says: that nobody has the port (ECONNREFUSED), that a firewall
- * lets nothing through (EACCES), that the path is too narrow (EMSGSIZE, also by the own host), or
- * nothing of interest (0): a host or network that cannot be reached may be so for a while only, as
- * when a route changes or a cable is out. */
-static int parse(struct msghdr *msg)
-{
-    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-        bool is_error = (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_RECVERR) ||
-                        (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_RECVERR);
-        struct sock_extended_err error;
-        if (!is_error || cmsg->cmsg_len < CMSG_LEN(sizeof error))
-            continue;
-        memcpy(&error, CMSG_DATA(cmsg), sizeof error);
-        bool by_icmp =
-            error.ee_origin == SO_EE_ORIGIN_ICMP || error.ee_origin == SO_EE_ORIGIN_ICMP6;
-        if (is_prohibited(&error))
-            return EACCES;
-        bool known = (error.ee_errno == ECONNREFUSED && by_icmp) || error.ee_errno == EMSGSIZE;
-        return known ? (int)error.ee_errno : 0;
-    }
-    return 0;
-}
-
-/* Reading also keeps the queue, which is charged to SO_RCVBUF, short. */
-static int udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
-{
-    for (unsigned i = 0; llp->told && i < ERRORS_MAX; i++) {
-        union dw_sockaddr name = {.v6 = {0}};
-        _Alignas(struct cmsghdr) char control[256];
-        struct msghdr msg = {.msg_name = &name,
-                             .msg_namelen = sizeof name,
-                             .msg_control = control,
-                             .msg_controllen = sizeof control};
-        llp->told = recvmsg(((struct dw_udp *)llp)->fd, &msg, MSG_ERRQUEUE) >= 0;
-        int error = llp->told && msg.msg_namelen > 0 ? parse(&msg) : 0;
-        *to = dw_sockaddr_get(&name);
-        /* The kernel has judged what the message claims. */
-        const int mtu_bytes = error == EMSGSIZE ? (int)udp_path_mtu_bytes(llp, to) : 0;
-        if (error == EACCES)
-            return DW_LLP_PROHIBITED;
-        if (error == ECONNREFUSED)
-            return DW_LLP_NO_PORT;
-        if (mtu_bytes > 0)
-            return mtu_bytes;
-    }
-    return -1;
-}
-
 /* ---- opening and the end ---- */
 
 static void udp_close(struct dw_llp *llp)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     dw_siblings_close(&udp->siblings);
-    if (udp->fd >= 0)
-        close(udp->fd);
+    for (unsigned flow = 0; flow < udp->flows; flow++)
+        close(udp->fds[flow]);
     free(udp);
 }
 
@@ -393,7 +295,8 @@ static void udp_add_memory(const struct dw_llp *llp, struct diwarp_memory *memor
 {
     const struct dw_udp *udp = (const struct dw_udp *)llp;
     memory->base_bytes += sizeof *udp;
-    dw_llp_add_socket(udp->fd, memory);
+    for (unsigned flow = 0; flow < udp->flows; flow++)
+        dw_llp_add_socket(udp->fds[flow], memory);
     dw_siblings_add_memory(&udp->siblings, memory);
 }
 
@@ -402,8 +305,8 @@ static const struct dw_llp_ops udp_ops = {
     .recv = udp_recv,
     .share = udp_share,
     .forward = udp_forward,
-    .icmp = udp_icmp,
-    .path_mtu_bytes = udp_path_mtu_bytes,
+    .icmp = dw_udp_icmp,
+    .path_mtu_bytes = dw_udp_path_mtu_bytes,
     .close = udp_close,
     .add_memory = udp_add_memory,
 };
@@ -437,31 +340,63 @@ static int bind_to(void *fd, const union dw_sockaddr *name, socklen_t len)
     return bind(*(const int *)fd, &name->any, len) < 0 ? -errno : 0;
 }
 
-/* 0, or negative errno, explained. */
-static int open_socket(struct dw_udp *udp, const struct diwarp_device_attr *attr,
-                       const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
+/* One more, in udp->fd. 0, or negative errno, explained. */
+static int open_socket(struct dw_udp *udp, struct diwarp_diagnosis *why)
 {
-    int *fd = &udp->fd;
-    *fd = socket(at->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int rc = *fd < 0 ? -errno : set_discovery(udp, IP_PMTUDISC_DO);
-    if (!rc && at->family == AF_INET6) {
-        rc = dw_set_int(*fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
-        rc = rc ? rc : dw_set_int(*fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    const int fd = socket(udp->family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int rc = fd < 0 ? -errno : 0;
+    if (!rc) {
+        udp->fds[udp->flows++] = udp->fd = fd;
+        rc = set_discovery(udp, IP_PMTUDISC_DO);
     }
-    rc = rc ? rc : dw_set_int(*fd, IPPROTO_IP, IP_RECVERR, 1);
-    if (rc) {
+    if (!rc && udp->family == AF_INET6) {
+        rc = dw_set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        rc = rc ? rc : dw_set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+    }
+    rc = rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+    if (rc)
         dw_explain(why, "cannot open a UDP socket: %s", strerror(-rc));
+    return rc;
+}
+
+/* That of the port which peers send to. */
+static int open_first(struct dw_udp *udp, const struct diwarp_device_attr *attr,
+                      const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
+{
+    int rc = open_socket(udp, why);
+    if (rc)
         return rc;
-    }
     if (attr->port_min)
-        rc = dw_siblings_bind(*fd, at, attr->port_min, attr->port_max, attr->name.rank);
+        rc = dw_siblings_bind(udp->fd, at, attr->port_min, attr->port_max, attr->name.rank);
     else
-        rc = dw_take_port(at, 0, 0, bind_to, fd);
-    rc = rc ? rc : dw_port_of(*fd);
+        rc = dw_take_port(at, 0, 0, bind_to, &udp->fd);
+    rc = rc ? rc : dw_port_of(udp->fd);
     if (rc < 0)
         explain_bind(attr, at, -rc, why);
     udp->llp.port = (uint16_t)rc;
+    udp->llp.fd = udp->fd;
     return rc < 0 ? rc : 0;
+}
+
+/* Of a port of its own, behind those of a range, which others may need. Nothing is sent to it: what
+ * comes there is dropped. */
+static int open_further(struct dw_udp *udp, const struct diwarp_device_attr *attr,
+                        const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {.len = 1, .filter = &drop};
+    int rc = open_socket(udp, why);
+    if (rc)
+        return rc;
+    if (setsockopt(udp->fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) < 0)
+        rc = -errno;
+    const unsigned last = attr->port_max ? attr->port_max : attr->port_min;
+    const uint16_t from = (uint16_t)(last && last < UINT16_MAX ? last + 1 : 0);
+    rc = rc ? rc : dw_take_port(at, from, from ? UINT16_MAX : 0, bind_to, &udp->fd);
+    if (rc)
+        dw_explain(why, "no UDP port for a further flow: %s", strerror(-rc));
+    (void)dw_set_buffer(udp->fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
+    return rc;
 }
 
 int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
@@ -477,12 +412,14 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     udp->shares = attr->port_min > 0;
     udp->family = at->family;
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
-    const int rc = open_socket(udp, attr, at, why), fd = udp->fd;
+    int rc = open_first(udp, attr, at, why);
+    const int fd = udp->fd;
+    while (!rc && udp->flows < attr->flows)
+        rc = open_further(udp, attr, at, why);
     if (rc) {
         udp_close(&udp->llp);
         return rc;
     }
-    udp->llp.fd = fd;
     udp->llp.rcvbuf_bytes = dw_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, attr->rcvbuf_bytes);
     udp->llp.sndbuf_bytes = dw_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
     udp->llp.gso = attr->gso != DIWARP_OFF && dw_set_int(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;

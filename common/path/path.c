@@ -51,11 +51,12 @@ struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_
 }
 
 struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
-                            uint8_t local_interface, uint32_t limit_bytes)
+                            uint8_t local_interface, uint8_t flow, uint32_t limit_bytes)
 {
     struct dw_path *const first = dw_paths_find(paths, host), *path = first;
     _Static_assert(DW_LLP_TRAIN_BYTES + STEP_BYTES <= UINT16_MAX, "lengths fit");
-    while (path && (path->local_interface != local_interface || path->limit_bytes != limit_bytes))
+    while (path && (path->local_interface != local_interface || path->flow != flow ||
+                    path->limit_bytes != limit_bytes))
         path = path->next;
     if (path) {
         path->users++;
@@ -69,6 +70,7 @@ struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *ho
     *path = (struct dw_path){
         .host = *host,
         .local_interface = local_interface,
+        .flow = flow,
         .limit_bytes = (uint16_t)limit_bytes,
         .datagram_max_bytes = (uint16_t)limit_bytes,
         .due_ns = UINT64_MAX,

@@ -29,7 +29,7 @@ struct dw_path {
     uint16_t ceiling_bytes; /* so long does not pass; more than the limit: nothing is known */
     uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
     uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
-    uint8_t local_interface;
+    uint8_t local_interface, flow;
     bool asked;           /* our own host, for what it knows of the path's MTU */
     bool searching;       /* longer ones are probed; else the length is known */
     uint8_t failures;     /* of that length, in a row */
@@ -63,11 +63,11 @@ void dw_paths_init(struct dw_paths *paths, const uint64_t *key);
 /* Frees those that there are: nobody uses them any more. */
 void dw_paths_fini(struct dw_paths *paths);
 /* The first path to that host, whatever its port; NULL: none. There is one for each interface of
- * ours and each limit that processes of the host have told, linked by `next`. */
+ * ours, flow, and limit that processes of the host have told, linked by `next`. */
 struct dw_path *dw_paths_find(const struct dw_paths *paths, const struct dw_llp_addr *host);
 /* One more user of it; made if there is none, then `users` is 1. NULL: no memory. */
 struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *host,
-                            uint8_t local_interface, uint32_t limit_bytes);
+                            uint8_t local_interface, uint8_t flow, uint32_t limit_bytes);
 void dw_path_put(struct dw_paths *paths, struct dw_path *path);
 
 /* ICMP, or our own host, says that none longer than this passes; not believed where no path can be

@@ -19,17 +19,21 @@ static bool is_of(const struct dw_ways *ways, const struct dw_ways_list *list)
            !memcmp(ways->nics, list->nics, list->count);
 }
 
-/* Of each NIC the first way, and the current one of its own. */
+static bool shares(const struct dw_ways *ways, unsigned i, unsigned other)
+{
+    return ways->nics[i] == ways->nics[other] && ways->paths[i]->flow == ways->paths[other]->flow;
+}
+
+/* The current one, and those before which none shares with them, nor does it. */
 static unsigned find_apart(const struct dw_ways *ways)
 {
-    const uint8_t current = ways->nics[ways->current];
-    unsigned apart = 0, nics = 0;
+    unsigned apart = 0;
     for (unsigned i = 0; i < ways->count; i++) {
-        const uint8_t nic = ways->nics[i];
-        if (nic == DW_WAYS_NO_NIC || nics >> nic & 1 || (nic == current && i != ways->current))
-            continue;
-        apart |= 1u << i;
-        nics |= 1u << nic;
+        bool first = i == ways->current || !shares(ways, i, ways->current);
+        for (unsigned other = 0; i != ways->current && other < i; other++)
+            first = first && !shares(ways, i, other);
+        if (first && ways->nics[i] != DW_WAYS_NO_NIC)
+            apart |= 1u << i;
     }
     return apart;
 }
@@ -84,27 +88,27 @@ void dw_ways_fini(struct dw_paths *paths)
             }
 }
 
-unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host)
-{
-    unsigned i = 0;
-    while (i < ways->count && !dw_llp_same_host(&ways->paths[i]->host, host))
-        i++;
-    return i;
-}
-
-unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface)
+unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host, unsigned flow)
 {
     unsigned i = 0;
     while (i < ways->count &&
-           (!(ways->apart >> i & 1) || ways->paths[i]->local_interface != local_interface))
+           (ways->paths[i]->flow != flow || !dw_llp_same_host(&ways->paths[i]->host, host)))
         i++;
     return i;
 }
 
-unsigned dw_ways_to(const struct dw_ways *ways, unsigned there)
+unsigned dw_ways_from(const struct dw_ways *ways, uint8_t number)
 {
     unsigned i = 0;
-    while (i < ways->count && ways->there[i] != there)
+    while (i < ways->count && (!(ways->apart >> i & 1) || dw_path_number(ways->paths[i]) != number))
+        i++;
+    return i;
+}
+
+unsigned dw_ways_to(const struct dw_ways *ways, uint8_t number)
+{
+    unsigned i = 0;
+    while (i < ways->count && dw_way_number(ways->paths[i]->flow, ways->there[i]) != number)
         i++;
     return i;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The ways to the processes that have told the same interfaces: pairs of one of ours and one of
- * theirs, best first. All of them are reached by the current one, until that fails and another is
- * found to work; large records also by those beside it that work. Who speaks with them finds that
- * out, nothing here sends.
+ * theirs, best first, and these once more for each further flow. All of them are reached by the
+ * current one, until that fails and another is found to work; large records also by those beside it
+ * that work. Who speaks with them finds that out, nothing here sends.
  */
 #pragma once
 
 #include "common/path/path.h"
 
-/* One for each interface that a process can tell. */
+/* No more, and so many interfaces can a process tell. */
 #define DW_WAYS_MAX    DIWARP_MAX_INTERFACES
 #define DW_WAYS_NO_NIC UINT8_MAX
 
@@ -18,7 +18,8 @@ struct dw_ways {
     uint32_t users;       /* handles */
     uint8_t count, current;
     bool answered;   /* a process there has answered what took the current one */
-    uint8_t apart;   /* bit i: way i shares its NIC with no other that is; the current one is */
+    uint8_t apart;   /* bit i: way i shares its NIC and flow with no other that is; so does
+                      * the current one */
     uint8_t working; /* of these, those on which long datagrams were answered */
     uint8_t left;    /* how often one of them was found not to work any more */
     uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */
@@ -48,12 +49,35 @@ void dw_ways_put(struct dw_paths *paths, struct dw_ways *ways);
 /* Frees those that there are, before dw_paths_fini(). */
 void dw_ways_fini(struct dw_paths *paths);
 
-/* Index of the way to that host; or the count: none leads there. */
-unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host);
-/* Index of the one, of those apart, from that interface of ours; of the first to that of theirs; or
- * the count: there is none. */
-unsigned dw_ways_from(const struct dw_ways *ways, unsigned local_interface);
-unsigned dw_ways_to(const struct dw_ways *ways, unsigned there);
+/* How datagrams number a way, never 0: by its flow, and by the place of something in a list, which
+ * depends on the datagram: of an interface, or of the way itself among those of who asks. */
+static inline uint8_t dw_way_number(unsigned flow, unsigned place)
+{
+    return (uint8_t)(1 + flow * DW_WAYS_MAX + place);
+}
+
+static inline unsigned dw_way_flow(uint8_t number)
+{
+    return (number - 1u) / DW_WAYS_MAX;
+}
+
+static inline unsigned dw_way_place(uint8_t number)
+{
+    return (number - 1u) % DW_WAYS_MAX;
+}
+
+/* By our interface. */
+static inline uint8_t dw_path_number(const struct dw_path *path)
+{
+    return dw_way_number(path->flow, path->local_interface);
+}
+
+/* Index of the way to that host by that flow; or the count: none leads there. */
+unsigned dw_ways_find(const struct dw_ways *ways, const struct dw_llp_addr *host, unsigned flow);
+/* Index of the one, of those apart, that has that number by our interface; of the first that has it
+ * by theirs; or the count: there is none. */
+unsigned dw_ways_from(const struct dw_ways *ways, uint8_t number);
+unsigned dw_ways_to(const struct dw_ways *ways, uint8_t number);
 /* Bit i: way i may be used together with the others, for it takes the datagrams of the current one,
  * which is one of them. 0: there are no others. */
 unsigned dw_ways_together(const struct dw_ways *ways);

@@ -152,7 +152,13 @@ static void send_reset(struct dw_rd *rd, const struct dw_handle *handle,
                 cookie_of(rd, handle, arrival, now_ns >> COOKIE_PERIOD_SHIFT));
     dw_seal(&datagrams->seal, &source, buf, bytes, buf);
     /* A full socket loses it: the source will ask again. */
-    (void)dw_datagrams_send(datagrams, &to, &iov, 1, (uint32_t)iov.iov_len, false);
+    const uint8_t flow = arrival->intro->flow;
+    struct dw_llp_train train = {.to = &to,
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .segment_bytes = (uint32_t)iov.iov_len,
+                                 .flow = flow < rd->port->device->attr.flows ? flow : 0};
+    (void)dw_datagrams_send(datagrams, &train);
     rd->counters->tx_resets++;
 }
 

@@ -44,8 +44,8 @@ int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct 
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
                     uint32_t bytes);
 /* One that need not be the current, and what the datagrams that take it say: of a probe and its
- * reply, the index of it at who asks, from 1 on; of a record's, 1 + the interface of the sink's
- * (DW_RECORD_WAYS); 0: the current one. */
+ * reply, its number by its place at who asks; of a record's, that by the sink's interface
+ * (dw_way_number()); 0: the current one. */
 struct dw_way {
     const struct dw_path *path;
     uint8_t id;

@@ -62,7 +62,7 @@ static void on_answer(struct dw_peer *peer)
 
 void dw_probe_on_record_came(struct dw_peer *peer, uint8_t way)
 {
-    if (!way || way == 1 + dw_ah_path(&dw_handle_of(peer)->ah)->local_interface)
+    if (!way || way == dw_path_number(dw_ah_path(&dw_handle_of(peer)->ah)))
         on_answer(peer);
 }
 
@@ -114,7 +114,8 @@ static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool 
 static void probe_by(struct dw_peer *peer, unsigned index, uint32_t psn, uint32_t bytes)
 {
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
-    const struct dw_way way = {.path = ways->paths[index], .id = (uint8_t)(index + 1)};
+    const struct dw_path *path = ways->paths[index];
+    const struct dw_way way = {.path = path, .id = dw_way_number(path->flow, index)};
     dw_control_by_way(peer, DW_LLP_PROBE, psn, &way, bytes);
 }
 
@@ -173,7 +174,7 @@ static void probe_beside(struct dw_peer *peer, unsigned index, uint64_t now_ns)
 void dw_probe_ask_by(struct dw_record_peer *records, uint8_t id, uint64_t now_ns)
 {
     const struct dw_ways *ways = records->ah->ways;
-    const unsigned index = dw_ways_from(ways, id - 1u);
+    const unsigned index = dw_ways_from(ways, id);
     if (index < ways->count)
         probe_beside(dw_peer_of_records(records), index, now_ns);
 }
@@ -238,19 +239,25 @@ static void change_way(struct dw_peer *peer, unsigned to, bool announce)
 void dw_probe_on_way_left(struct dw_record_peer *records, uint8_t id, uint8_t other)
 {
     struct dw_ways *ways = records->ah->ways;
-    const unsigned left = dw_ways_from(ways, id - 1u);
-    const unsigned to = other ? dw_ways_from(ways, other - 1u) : ways->count;
+    const unsigned left = dw_ways_from(ways, id);
+    const unsigned to = other ? dw_ways_from(ways, other) : ways->count;
     if (left == ways->current && to < ways->count)
         change_way(dw_peer_of_records(records), to, true);
     if (left < ways->count)
         dw_ways_leave(ways, left);
 }
 
-static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)
+static struct dw_llp_addr host_of(const struct dw_intro *intro)
 {
     struct dw_llp_addr host = {.family = intro->family};
     memcpy(host.ip, intro->ip, sizeof host.ip);
-    return dw_ways_find(dw_handle_of(peer)->ah.ways, &host);
+    return host;
+}
+
+static unsigned way_to(const struct dw_peer *peer, const struct dw_intro *intro)
+{
+    const struct dw_llp_addr host = host_of(intro);
+    return dw_ways_find(dw_handle_of(peer)->ah.ways, &host, intro->flow);
 }
 
 void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
@@ -258,8 +265,10 @@ void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
     const struct dw_llp_header *header = &arrival->header;
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     const unsigned index = arrival->intro ? way_to(peer, arrival->intro) : ways->count;
-    /* It asks for a way that we do not know. */
-    if (index == ways->count && header->path && header->psn & PADDED)
+    const bool lacks_flow =
+        arrival->intro && arrival->intro->flow >= dw_rd_of(peer)->port->device->attr.flows;
+    /* It asks for a way that we do not know, or do not have. */
+    if (index == ways->count && header->path && (header->psn & PADDED || lacks_flow))
         return;
     const struct dw_way way = {
         .path = index < ways->count ? ways->paths[index] : dw_ways_path(ways), .id = header->path};
@@ -269,7 +278,10 @@ void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
 void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro)
 {
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
-    const unsigned index = way_to(peer, intro);
+    const struct dw_llp_addr host = host_of(intro);
+    unsigned index = way_to(peer, intro);
+    if (index == ways->count && !dw_llp_same_host(&dw_ways_path(ways)->host, &host))
+        index = dw_ways_find(ways, &host, 0); /* it has more flows than we have */
     if (index < ways->count && index != ways->current)
         change_way(peer, index, false); /* by which it is reached, it knows */
 }
@@ -278,15 +290,15 @@ void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro)
 static bool on_reply_by(struct dw_peer *peer, uint8_t id, uint32_t psn, uint64_t now_ns)
 {
     struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
-    const unsigned index = id - 1u;
+    const unsigned index = dw_way_place(id);
     const uint64_t age_ns = (uint64_t)((clock_of(now_ns) - psn) & CLOCK_MASK)
                             << DW_PROBE_CLOCK_SHIFT;
-    if (index >= ways->count)
+    if (index >= ways->count || ways->paths[index]->flow != dw_way_flow(id))
         return false;
     if (psn & PADDED && ways->apart >> index & 1 && age_ns < LOOK_NS) {
         ways->working |= (uint8_t)(1u << index);
-        dw_sinks_on_way_reply(&peer->records, (uint8_t)(1 + ways->paths[index]->local_interface),
-                              now_ns - age_ns, now_ns);
+        dw_sinks_on_way_reply(&peer->records, dw_path_number(ways->paths[index]), now_ns - age_ns,
+                              now_ns);
     }
     if (!peer->trying || index == ways->current)
         return false;

@@ -131,10 +131,10 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
             memory->record_bytes += record_bytes(record);
     }
     dw_deliver_add_memory(rd, memory);
-    memory->record_bytes += rd->records.ends.count * sizeof(struct dw_record) +
-                            dw_map_bytes(&rd->records.ends) +
-                            rd->records.ways.count * DW_RECORD_WAYS * sizeof(struct dw_record_way) +
-                            dw_map_bytes(&rd->records.ways);
+    memory->record_bytes +=
+        rd->records.ends.count * sizeof(struct dw_record) + dw_map_bytes(&rd->records.ends) +
+        rd->records.ways.count * dw_record_ways_count(&rd->records) * sizeof(struct dw_record_way) +
+        dw_map_bytes(&rd->records.ways);
 }
 
 /* ---- a port's part, and queue pairs ---- */

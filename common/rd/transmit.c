@@ -113,6 +113,7 @@ static void put_intro(const struct dw_port *port, const struct dw_path *path, ui
     struct dw_intro block = {
         .token = port->datagrams.token,
         .family = mine->family,
+        .flow = path->flow,
         .port = port->datagrams.llp->port,
         .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
     };
@@ -171,8 +172,8 @@ static struct dw_way way_of(const struct diwarp_ah *ah, uint8_t id, bool from_pe
 {
     const struct dw_ways *ways = ah->ways;
     const unsigned i = !id         ? ways->count
-                       : from_peer ? dw_ways_from(ways, id - 1u)
-                                   : dw_ways_to(ways, id - 1u);
+                       : from_peer ? dw_ways_from(ways, id)
+                                   : dw_ways_to(ways, id);
     return i < ways->count ? (struct dw_way){.path = ways->paths[i], .id = id}
                            : (struct dw_way){.path = dw_ways_path(ways)};
 }
@@ -200,8 +201,15 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     struct dw_rd *rd = dw_rd_of(peer);
     struct dw_llp_addr to = path->host;
     to.port = dw_handle_of(peer)->ah.udp_port;
-    whole = whole || dw_path_takes_whole(path, segment, rd->port->ran_ns);
-    int rc = dw_datagrams_send(&rd->port->datagrams, &to, iov, n, segment, whole);
+    struct dw_llp_train train = {
+        .to = &to,
+        .iov = iov,
+        .iov_count = n,
+        .segment_bytes = segment,
+        .flow = path->flow,
+        .whole = whole || dw_path_takes_whole(path, segment, rd->port->ran_ns),
+    };
+    int rc = dw_datagrams_send(&rd->port->datagrams, &train);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
     /* What a full socket refused, or what goes by a way that may be none, tells nothing. */

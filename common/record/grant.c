@@ -47,7 +47,7 @@ void dw_records_size_budgets(struct dw_records *records)
 /* Its records from now on come by several ways. NULL: no memory. */
 static struct dw_record_way *make_ways(struct dw_record_peer *peer)
 {
-    struct dw_record_way *ways = calloc(DW_RECORD_WAYS, sizeof *ways);
+    struct dw_record_way *ways = calloc(dw_record_ways_count(peer->records), sizeof *ways);
     if (!ways || dw_map_put(&peer->records->ways, peer->index, ways)) {
         free(ways);
         return NULL;
@@ -109,7 +109,7 @@ static uint64_t due_by(const struct dw_record *sink, uint8_t way)
     if (way)
         return dw_record_charge(sink, sink->ways[way].due_bytes);
     uint64_t others = 0;
-    for (unsigned i = 1; sink->ways && i < DW_RECORD_WAYS; i++)
+    for (unsigned i = 1; sink->ways && i < dw_record_ways_count(sink->peer->records); i++)
         others += dw_record_charge(sink, sink->ways[i].due_bytes);
     return sink->peer->due_bytes > others ? sink->peer->due_bytes - others : 0;
 }
@@ -154,7 +154,7 @@ uint8_t dw_grant_soonest_way(const struct dw_record *sink, uint32_t bytes)
     const unsigned together = dw_ways_together(ways);
     uint8_t soonest = 0;
     for (unsigned i = 0; together >> i; i++) {
-        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const uint8_t way = dw_path_number(ways->paths[i]);
         const bool sooner = !soonest || done_ns(sink, way, bytes) < done_ns(sink, soonest, bytes);
         if (together >> i & 1 && sooner)
             soonest = way;
@@ -173,7 +173,7 @@ static struct choice by_one_of(const struct dw_record *sink, unsigned together)
     for (unsigned i = 0; together >> i; i++) {
         if (!(together >> i & 1))
             continue;
-        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const uint8_t way = dw_path_number(ways->paths[i]);
         const uint32_t bytes = share_of_way(sink, way), most = stripe_bytes(sink, way);
         const uint64_t ns = done_ns(sink, way, most);
         if (bytes < most && bytes < left)

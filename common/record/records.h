@@ -70,8 +70,8 @@ struct dw_records {
     struct dw_port *port;
     struct diwarp_counters *counters;
     struct dw_map ends;   /* by dw_record_key() */
-    struct dw_map ways;   /* of peers whose records come by several, their DW_RECORD_WAYS struct
-                           * dw_record_way, by their index */
+    struct dw_map ways;   /* of peers whose records come by several, their dw_record_ways_count()
+                           * struct dw_record_way, by their index */
     struct dw_list want;  /* of each peer the oldest sink that waits for grant, in turn */
     struct dw_list ready; /* sources that may send, in turn */
     uint32_t next_id;
@@ -84,10 +84,6 @@ struct dw_records {
     uint64_t due_bytes;          /* of all peers but those set aside */
 };
 
-/* Ways by which records of a peer come. 0: the current one, whichever that is; else 1 + the number
- * of the interface of the sink's where they arrive, as the sink has told it. */
-#define DW_RECORD_WAYS (DW_WAYS_MAX + 1)
-
 /* A way that was answered so often in a row and brought nothing lets only short ones through. */
 #define DW_WAY_VAIN_MAX 3
 /* Units of 1 us in which is known when a probe was sent, as a shift of nanoseconds. */
@@ -95,7 +91,8 @@ struct dw_records {
 /* How fast a way is, is looked at whenever so much has come by it: half a train. */
 #define DW_WAY_PACE_BYTES 32768u
 
-/* Of the records that come by one of several ways. */
+/* Of the records that come by one of several ways, which is the current one, whichever that is (0),
+ * or of that number by the interface of the sink's where they arrive (dw_way_number()). */
 struct dw_record_way {
     struct dw_recordwin win; /* of way 0 the peer's counts, instead; and its rtt */
     struct dw_rtt rtt;
@@ -227,6 +224,12 @@ static inline void dw_sink_begin_way(const struct dw_record *sink, uint8_t way, 
         its->order = sink->ways->order + 1;
 }
 
+/* That there may be of a peer. */
+static inline unsigned dw_record_ways_count(const struct dw_records *records)
+{
+    return 1 + records->port->device->attr.flows * DW_WAYS_MAX;
+}
+
 /* NULL: its records come by one. */
 static inline struct dw_record_way *dw_record_ways(const struct dw_record_peer *peer)
 {
@@ -353,7 +356,7 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t sent_ns,
                            uint64_t now_ns);
 /* The peer has answered by one way: others that it was asked by at the same time are to answer. */
-void dw_record_ways_on_alive(struct dw_record_way *ways, uint8_t answered, uint64_t sent_ns,
+void dw_record_ways_on_alive(const struct dw_record_peer *peer, uint8_t answered, uint64_t sent_ns,
                              uint64_t now_ns);
 /* The timer of a sink that is split. True: what is due by the current way is overdue, or of all
  * what does not come though its ways are busy. */

@@ -83,7 +83,7 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
 {
     struct dw_record_way *ways = dw_record_ways(peer);
     if (ways && sent_ns && !dw_ways_together(peer->ah->ways))
-        dw_record_ways_on_alive(ways, 0, sent_ns, now_ns);
+        dw_record_ways_on_alive(peer, 0, sent_ns, now_ns);
     if (!peer->sinks_late || !sent_ns)
         return;
     const uint64_t current_ns = ways ? ways->heard_ns : 0;
@@ -101,7 +101,7 @@ void dw_sinks_on_probe_reply(struct dw_record_peer *peer, uint64_t sent_ns, uint
             continue;
         }
         if (sink->in.stripes) {
-            for (uint8_t way = 0; way < DW_RECORD_WAYS; way++)
+            for (uint8_t way = 0; way < dw_record_ways_count(peer->records); way++)
                 dw_sink_ask_way(sink, way, now_ns);
             ways->heard_ns = now_ns;
         } else {
@@ -179,8 +179,9 @@ static void measure(const struct dw_record *sink, const struct dw_placing *placi
 /* What the datagram says, where it can be true. */
 static uint8_t way_of(const struct dw_placing *placing)
 {
+    const struct dw_record *sink = placing->sink;
     const uint8_t path = placing->arrival->header.path;
-    return placing->sink->ways && path < DW_RECORD_WAYS ? path : 0;
+    return sink->ways && path < dw_record_ways_count(sink->peer->records) ? path : 0;
 }
 
 /* What the datagram tells of queues on its way. */

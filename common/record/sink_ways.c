@@ -79,7 +79,7 @@ static uint8_t heard_last(const struct dw_record *sink, uint8_t but)
     const unsigned together = dw_ways_together(ways);
     uint8_t last = 0;
     for (unsigned i = 0; together >> i; i++) {
-        const uint8_t way = (uint8_t)(1 + ways->paths[i]->local_interface);
+        const uint8_t way = dw_path_number(ways->paths[i]);
         if (together >> i & 1 && way != but &&
             (!last || sink->ways[way].heard_ns > sink->ways[last].heard_ns))
             last = way;
@@ -143,23 +143,28 @@ static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
 
 bool dw_sink_look_at_ways(struct dw_record *sink, uint64_t now_ns)
 {
-    unsigned overdue = 0;
+    uint64_t overdue = 0;
+    bool current_overdue = false;
     for (unsigned i = 0; i < sink->in.stripes->count; i++) {
         const struct dw_stripe *stripe = &sink->in.stripes->list[i];
         const uint8_t way = stripe->way;
-        if (!stripe->due_bytes || overdue >> way & 1 || now_ns < dw_sink_way_deadline_ns(sink, way))
+        const uint64_t bit = way ? 1ull << (way - 1) : 0;
+        if (!stripe->due_bytes || overdue & bit || now_ns < dw_sink_way_deadline_ns(sink, way))
             continue;
-        overdue |= 1u << way;
+        overdue |= bit;
+        current_overdue |= !way;
         if (way)
             on_way_overdue(sink, way, now_ns);
     }
-    return overdue & 1 || (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_stuck_ns(sink));
+    return current_overdue ||
+           (dw_record_sink_due_bytes(&sink->in) && now_ns >= dw_sink_stuck_ns(sink));
 }
 
-void dw_record_ways_on_alive(struct dw_record_way *ways, uint8_t answered, uint64_t sent_ns,
+void dw_record_ways_on_alive(const struct dw_record_peer *peer, uint8_t answered, uint64_t sent_ns,
                              uint64_t now_ns)
 {
-    for (uint8_t way = 1; way < DW_RECORD_WAYS; way++) {
+    struct dw_record_way *ways = dw_record_ways(peer);
+    for (uint8_t way = 1; way < dw_record_ways_count(peer->records); way++) {
         struct dw_record_way *its = &ways[way];
         const bool silent = its->asked_ns > its->heard_ns && its->alive_ns <= its->asked_ns;
         if (way != answered && silent && sent_ns + (1u << DW_PROBE_CLOCK_SHIFT) > its->asked_ns)
@@ -174,7 +179,7 @@ void dw_sinks_on_way_reply(struct dw_record_peer *peer, uint8_t way, uint64_t se
     if (!its)
         return;
     dw_rtt_on_sample(&its->rtt, now_ns - sent_ns);
-    dw_record_ways_on_alive(ways, way, sent_ns, now_ns);
+    dw_record_ways_on_alive(peer, way, sent_ns, now_ns);
     const bool silent = its->asked_ns > its->heard_ns && sent_ns > its->heard_ns;
     if (silent) {
         its->heard_ns = now_ns;
@@ -205,7 +210,7 @@ void dw_sink_on_came_by(const struct dw_record *sink, uint8_t way, uint32_t byte
         dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
     its->heard_ns = now_ns;
     if (!way) /* what comes by the same interface under its number is queued behind this */
-        sink->ways[1 + dw_ah_path(sink->peer->ah)->local_interface].heard_ns = now_ns;
+        sink->ways[dw_path_number(dw_ah_path(sink->peer->ah))].heard_ns = now_ns;
     if (bytes) {
         its->vain = 0;
         its->came_ns = now_ns;
@@ -243,7 +248,7 @@ unsigned dw_sink_note_stripes(const struct dw_placing *placing, uint8_t way)
  * before this. */
 static void note_overtaken(const struct dw_record *sink, const struct dw_stripe *came)
 {
-    for (uint8_t way = 1; way < DW_RECORD_WAYS; way++) {
+    for (uint8_t way = 1; way < dw_record_ways_count(sink->peer->records); way++) {
         struct dw_record_way *its = &sink->ways[way];
         if (way != came->way && (int32_t)(its->order - came->order) < 0 &&
             dw_record_sink_is_due_before(&sink->in, way, came->order))

@@ -97,7 +97,7 @@ static void fill(struct dw_record *source, uint32_t payload, unsigned most, stru
 static uint32_t datagram_bytes(const struct diwarp_ah *ah, uint8_t way)
 {
     const uint32_t most = dw_ah_datagram_max_bytes(ah);
-    const unsigned i = way ? dw_ways_to(ah->ways, way - 1u) : ah->ways->count;
+    const unsigned i = way ? dw_ways_to(ah->ways, way) : ah->ways->count;
     const uint32_t passes = i < ah->ways->count ? ah->ways->paths[i]->datagram_max_bytes : most;
     return passes < most ? passes : most;
 }

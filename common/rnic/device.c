@@ -25,6 +25,7 @@ void diwarp_device_attr_init(struct diwarp_device_attr *attr)
 {
     *attr = (struct diwarp_device_attr){
         .if_exclude = DIWARP_IF_EXCLUDE_DEFAULT,
+        .flows = 1,
         .rcvbuf_bytes = 4u << 20,
         .sndbuf_bytes = 4u << 20,
         .gso = DIWARP_AUTO,
@@ -70,6 +71,7 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
         bool wrong;
         const char *fault;
     } checks[] = {
+        {attr->flows < 1 || attr->flows > DIWARP_MAX_FLOWS, "flows must be 1 to 8"},
         {attr->send_window_datagrams < 1 || attr->send_window_datagrams > DW_WINDOW_DATAGRAMS,
          "send_window_datagrams must be 1 to 256"},
         {attr->send_pool_bytes < 256u << 10, "send_pool_bytes must be at least 256 KiB"},

@@ -67,15 +67,16 @@ static void ask_own_host(struct dw_port *port, struct dw_path *path, const struc
 
 /* From one of our interfaces to one of the peer's; NULL: no memory. */
 static struct dw_path *path_of(struct dw_port *port, const struct diwarp_address *local,
-                               const struct diwarp_address *remote, struct dw_interface_pair pair)
+                               const struct diwarp_address *remote, struct dw_interface_pair pair,
+                               unsigned flow)
 {
     const struct diwarp_interface *theirs = &remote->interfaces[pair.there];
     const uint32_t ours_bytes = local->interfaces[pair.here].mtu_bytes;
     const uint32_t mtu = ours_bytes < theirs->mtu_bytes ? ours_bytes : theirs->mtu_bytes;
     struct dw_llp_addr addr = {.family = theirs->family, .port = remote->port};
     memcpy(addr.ip, theirs->ip, sizeof addr.ip);
-    struct dw_path *path =
-        dw_path_get(&port->paths, &addr, pair.here, dw_datagram_max_bytes(port, addr.family, mtu));
+    struct dw_path *path = dw_path_get(&port->paths, &addr, pair.here, (uint8_t)flow,
+                                       dw_datagram_max_bytes(port, addr.family, mtu));
     if (path)
         ask_own_host(port, path, &addr);
     return path;
@@ -91,15 +92,24 @@ static uint8_t nic_of(const struct diwarp_address *local, unsigned here)
     return mine->loopback ? DW_WAYS_NO_NIC : nic;
 }
 
+/* Within a host nothing is gained by further flows. */
 static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address *local,
                                const struct diwarp_address *remote,
                                const struct dw_interface_pair *pairs, unsigned count)
 {
+    const unsigned flows = port->device->attr.flows;
     struct dw_ways_list list = {0};
     unsigned n = 0;
-    for (; n < count && (list.paths[n] = path_of(port, local, remote, pairs[n])); n++) {
-        list.there[n] = pairs[n].there;
-        list.nics[n] = nic_of(local, pairs[n].here);
+    for (unsigned i = 0; i < count * flows && n < DW_WAYS_MAX; i++) {
+        const struct dw_interface_pair pair = pairs[i % count];
+        const uint8_t nic = nic_of(local, pair.here);
+        if (i >= count && nic == DW_WAYS_NO_NIC)
+            continue;
+        list.paths[n] = path_of(port, local, remote, pair, i / count);
+        if (!list.paths[n])
+            break;
+        list.there[n] = pair.there;
+        list.nics[n++] = nic;
     }
     list.count = (uint8_t)n;
     return n ? dw_ways_get(&port->paths, &list) : NULL;

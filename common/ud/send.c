@@ -71,8 +71,15 @@ static int transmit(struct outgoing *out, uint64_t now_ns)
         } while (record->offset < record->total && --n);
         const uint32_t segment = bytes < datagram ? bytes : datagram;
         const struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};
-        const int rc = dw_datagrams_send(datagrams, &to, &iov, 1, segment,
-                                         dw_path_takes_whole(path, segment, now_ns));
+        struct dw_llp_train train = {
+            .to = &to,
+            .iov = &iov,
+            .iov_count = 1,
+            .segment_bytes = segment,
+            .flow = path->flow,
+            .whole = dw_path_takes_whole(path, segment, now_ns),
+        };
+        const int rc = dw_datagrams_send(datagrams, &train);
         if (rc && first)
             return rc;
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/include/diwarp.h"
 #include "common/wire/bytes.h"
 
 /* But for those that share a byte or a word. */
@@ -66,7 +67,7 @@ int dw_llp_header_get(struct dw_llp_header *h, const uint8_t *buf, size_t len)
  * |                   token of the source (64)                    |
  * |                                                               |
  * +---------------+---------------+-------------------------------+
- * | family: 4, 6  | reserved: 0   |           UDP port            |
+ * | family: 4, 6  | flow: 0..7    |           UDP port            |
  * +---------------+---------------+-------------------------------+
  * |          MTU (bytes)          |          reserved: 0          |
  * +-------------------------------+-------------------------------+
@@ -83,6 +84,7 @@ void dw_intro_put(uint8_t *buf, const struct dw_intro *h)
     memset(buf, 0, DW_INTRO_BYTES);
     INTRO_FIELDS(DW_PUT_FIELD)
     buf[8] = ipv6 ? 6 : 4;
+    buf[9] = h->flow;
     memcpy(buf + 16, h->ip, ipv6 ? 16 : 4);
 }
 
@@ -93,8 +95,9 @@ int dw_intro_get(struct dw_intro *h, const uint8_t *buf, size_t len)
         return -EBADMSG;
     INTRO_FIELDS(DW_GET_FIELD)
     h->family = buf[8] == 6 ? AF_INET6 : AF_INET;
+    h->flow = buf[9];
     memcpy(h->ip, buf + 16, sizeof h->ip);
-    if ((buf[8] != 4 && buf[8] != 6) || buf[9] || dw_get_be16(buf + 14) ||
+    if ((buf[8] != 4 && buf[8] != 6) || h->flow >= DIWARP_MAX_FLOWS || dw_get_be16(buf + 14) ||
         (buf[8] == 4 && memcmp(buf + 20, zeros, sizeof zeros) != 0) || !h->port ||
         h->mtu_bytes < DW_MTU_MIN_BYTES)
         return -EPROTO;

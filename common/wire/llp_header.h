@@ -105,6 +105,7 @@ struct dw_llp_header {
 struct dw_intro {
     uint64_t token; /* ours */
     uint8_t family; /* AF_INET or AF_INET6, as 4 or 6 on the wire */
+    uint8_t flow;   /* by which the datagram left, to be answered by: less than DIWARP_MAX_FLOWS */
     uint16_t port;
     uint16_t mtu_bytes; /* of our interface, or less for a small buffer; saturates at 65535 */
     uint8_t ip[16];     /* IPv4: first 4 bytes, the rest 0 */
@@ -116,8 +117,8 @@ struct dw_intro {
 void dw_llp_header_put(uint8_t *buf, const struct dw_llp_header *header);
 int dw_llp_header_get(struct dw_llp_header *header, const uint8_t *buf, size_t len);
 
-/* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family, port 0, a small
- * MTU, unused bytes that are not 0). */
+/* Exactly DW_INTRO_BYTES. get: -EBADMSG (short), -EPROTO (unknown family or flow, port 0, a
+ * small MTU, unused bytes that are not 0). */
 void dw_intro_put(uint8_t *buf, const struct dw_intro *intro);
 int dw_intro_get(struct dw_intro *intro, const uint8_t *buf, size_t len);
 

@@ -10,6 +10,7 @@ local diwarp = Proto("diwarp", "datagram-iWARP (diwarp)")
 local VERSION = 2
 local HEADER_BYTES, INTRO_BYTES, CRC_BYTES, TAG_BYTES = 60, 32, 4, 16
 local MTU_MIN_BYTES = 576
+local FLOWS_MAX = 8
 local SEGMENTS_SHOWN = 8 -- in the info column
 
 local TYPES = {[0] = "UD", "DATA", "RECORD", "ACK", "PROBE", "PROBE_REPLY", "RESET", "PROOF"}
@@ -88,6 +89,7 @@ field("uint16", "timestamp_echo", "Timestamp echo", base.DEC)
 field("none", "intro", "Intro block")
 field("uint64", "intro.token", "Token of the source", base.HEX)
 field("uint8", "intro.family", "Family", base.DEC, {[4] = "IPv4", [6] = "IPv6"})
+field("uint8", "intro.flow", "Flow", base.DEC)
 field("uint16", "intro.port", "UDP port", base.DEC)
 field("uint16", "intro.mtu", "MTU", base.DEC)
 field("ipv4", "intro.ipv4", "Address")
@@ -261,7 +263,9 @@ local function intro_wrong(tvb, at)
     local family = tvb(at + 8, 1):uint()
     if family ~= 4 and family ~= 6 then
         return "family of an intro"
-    elseif not zero(tvb, at + 9, 1) or not zero(tvb, at + 14, 2) or
+    elseif tvb(at + 9, 1):uint() >= FLOWS_MAX then
+        return "flow of an intro"
+    elseif not zero(tvb, at + 14, 2) or
         (family == 4 and not zero(tvb, at + 20, 12)) then
         return "reserved bits of an intro"
     elseif tvb(at + 10, 2):uint() == 0 or tvb(at + 12, 2):uint() < MTU_MIN_BYTES then
@@ -399,8 +403,8 @@ end
 
 local function show_intro(tree, tvb, at)
     local intro = tree:add(f.intro, tvb(at, INTRO_BYTES))
-    add_all(intro, tvb, at, {{"intro.token", 0, 8}, {"intro.family", 8, 1}, {"intro.port", 10, 2},
-        {"intro.mtu", 12, 2}})
+    add_all(intro, tvb, at, {{"intro.token", 0, 8}, {"intro.family", 8, 1}, {"intro.flow", 9, 1},
+        {"intro.port", 10, 2}, {"intro.mtu", 12, 2}})
     if tvb(at + 8, 1):uint() == 6 then
         intro:add(f["intro.ipv6"], tvb(at + 16, 16))
     else

@@ -28,7 +28,8 @@ struct held {
     uint32_t len;
     struct dw_llp_addr to;
     uint32_t passes; /* datagrams that still have to overtake it */
-    bool whole;      /* as of struct dw_llp_train */
+    bool whole;      /* this and the next as of struct dw_llp_train */
+    uint8_t flow;
     uint64_t due_ns; /* released then at the latest */
 };
 
@@ -43,7 +44,8 @@ struct fault {
     unsigned held_count;
     struct held held[HELD_MAX]; /* in the order of their sending */
     uint8_t flat[65536];        /* the datagram at hand */
-    bool whole;                 /* it is of such a train */
+    bool whole;                 /* it is of such a train, as is the flow */
+    uint8_t flow;
 };
 
 /* ---- plan --------------------------------------------------------------------------------- */
@@ -154,7 +156,7 @@ static uint64_t monotonic_ns(void)
 /* ---- send --------------------------------------------------------------------------------- */
 
 static int inner_send(struct fault *fault, const struct dw_llp_addr *to, void *bytes, uint32_t len,
-                      bool whole)
+                      bool whole, uint8_t flow)
 {
     struct iovec iov = {.iov_base = bytes, .iov_len = len};
     struct dw_llp_train one = {.to = to,
@@ -162,6 +164,7 @@ static int inner_send(struct fault *fault, const struct dw_llp_addr *to, void *b
                                .iov_count = 1,
                                .total_bytes = len,
                                .segment_bytes = len,
+                               .flow = flow,
                                .whole = whole};
     return fault->inner->ops->send(fault->inner, &one);
 }
@@ -180,6 +183,7 @@ static bool hold(struct fault *fault, const struct dw_llp_addr *to, uint32_t len
                       .to = *to,
                       .passes = passes,
                       .whole = fault->whole,
+                      .flow = fault->flow,
                       .due_ns = fault->now_ns() + fault->plan.delay_ns};
     return true;
 }
@@ -193,7 +197,8 @@ static void release(struct fault *fault, bool all)
     for (unsigned i = 0; i < fault->held_count; i++) {
         struct held held = fault->held[i];
         bool ready = all || held.passes == 0 || held.due_ns <= now;
-        if (!ready || inner_send(fault, &held.to, held.bytes, held.len, held.whole) == -EAGAIN) {
+        if (!ready ||
+            inner_send(fault, &held.to, held.bytes, held.len, held.whole, held.flow) == -EAGAIN) {
             fault->held[kept++] = held;
             continue;
         }
@@ -237,7 +242,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint
     } else if (reorder && hold(fault, to, len, 1 + (uint32_t)(detail >> 48) % REORDER_MAX)) {
         counts->reordered++;
     } else {
-        int rc = inner_send(fault, to, fault->flat, len, fault->whole);
+        int rc = inner_send(fault, to, fault->flat, len, fault->whole, fault->flow);
         if (rc < 0) {
             return rc;
         }
@@ -245,7 +250,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint
     }
     if (dup) {
         counts->duplicated++;
-        inner_send(fault, to, fault->flat, len, fault->whole);
+        inner_send(fault, to, fault->flat, len, fault->whole, fault->flow);
     }
     return 0;
 }
@@ -280,6 +285,7 @@ static int fault_send(struct dw_llp *llp, const struct dw_llp_train *train)
 
     pthread_mutex_lock(&fault->lock);
     fault->whole = train->whole;
+    fault->flow = train->flow;
     do {
         uint32_t left = train->total_bytes - sent;
         uint32_t len = left < train->segment_bytes ? left : train->segment_bytes;

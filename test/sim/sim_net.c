@@ -133,14 +133,15 @@ static void flip_bits(struct sim_net *net, struct sim_datagram *datagram)
     datagram->corrupted = true;
 }
 
-static struct sim_link *link_of(struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
+/* Which is also the number of the link there. */
+static unsigned network_of(const struct sim_net *net, const struct dw_llp_addr *to, unsigned flow)
 {
-    return &endpoint->links[to->ip[2] % SIM_MAX_NETWORKS];
+    return (net->ecmp ? flow % net->ecmp : to->ip[2]) % SIM_MAX_NETWORKS;
 }
 
-static double link_rate(const struct sim_net *net, const struct dw_llp_addr *to)
+static double link_rate(const struct sim_net *net, unsigned network)
 {
-    return net->impairment.bytes_per_ns / (net->slow_networks >> to->ip[2] & 1 ? 4 : 1);
+    return net->impairment.bytes_per_ns / (net->slow_networks >> network & 1 ? 4 : 1);
 }
 
 /* What waits at the port is what has not left by the time a datagram comes there. False: no room.
@@ -151,7 +152,7 @@ static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, 
     struct sim_endpoint *to = endpoint_at(net, &datagram->to);
     if (impairment->port_bytes_per_ns <= 0 || !to)
         return true;
-    struct sim_link *port = link_of(to, &datagram->to);
+    struct sim_link *port = &to->links[network_of(net, &datagram->to, 0)];
     if (port->port_free_ns < *at_ns)
         port->port_free_ns = *at_ns;
     if ((double)(port->port_free_ns - *at_ns) * impairment->port_bytes_per_ns + datagram->bytes >
@@ -165,8 +166,8 @@ static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, 
 }
 
 /* One copy on its way. */
-static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
-                   uint32_t bytes)
+static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, unsigned network,
+                   const uint8_t *buf, uint32_t bytes)
 {
     struct sim_net *net = from->net;
     const struct sim_impairment *impairment = &net->impairment;
@@ -178,9 +179,9 @@ static void launch(struct sim_endpoint *from, const struct dw_llp_addr *to, cons
     memcpy(datagram->buf, buf, bytes);
     if (sim_random_permille(&net->random_state, impairment->corrupt_permille))
         flip_bits(net, datagram);
-    struct sim_link *link = link_of(from, to);
+    struct sim_link *link = &from->links[network];
     uint64_t at_ns = link->free_ns + impairment->delay_ns;
-    at_ns += net->far_networks >> to->ip[2] & 1 ? net->far_ns : 0;
+    at_ns += net->far_networks >> network & 1 ? net->far_ns : 0;
     if (impairment->jitter_ns)
         at_ns += sim_random_below(&net->random_state, impairment->jitter_ns);
     if (at_ns <= link->last_arrival_ns)
@@ -234,33 +235,33 @@ static bool pass_router(struct sim_endpoint *from, const struct dw_llp_addr *to,
     return false;
 }
 
-static bool is_cut(const struct sim_endpoint *from, const struct dw_llp_addr *to)
+static bool is_cut(const struct sim_endpoint *from, unsigned network)
 {
     const struct sim_net *net = from->net;
-    return net->cut_networks >> to->ip[2] & 1 &&
+    return net->cut_networks >> network & 1 &&
            (!net->cut_host || net->cut_host == from->addr.ip[3]);
 }
 
-static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, const uint8_t *buf,
-                     uint32_t bytes, bool whole)
+static void send_one(struct sim_endpoint *from, const struct dw_llp_addr *to, unsigned network,
+                     const uint8_t *buf, uint32_t bytes, bool whole)
 {
     struct sim_net *net = from->net;
-    struct sim_link *link = link_of(from, to);
+    struct sim_link *link = &from->links[network];
     net->sent++;
     if (link->free_ns < net->now_ns)
         link->free_ns = net->now_ns;
-    link->free_ns += 1 + (uint64_t)(bytes / link_rate(net, to));
+    link->free_ns += 1 + (uint64_t)(bytes / link_rate(net, network));
     enum sim_verdict verdict = net->filter ? net->filter(net->arg, from, buf, bytes) : SIM_PASS;
-    if (verdict == SIM_DROP || is_cut(from, to) || !pass_router(from, to, bytes, whole) ||
+    if (verdict == SIM_DROP || is_cut(from, network) || !pass_router(from, to, bytes, whole) ||
         sim_random_permille(&net->random_state, net->impairment.loss_permille)) {
         net->lost++;
         return;
     }
-    launch(from, to, buf, bytes);
+    launch(from, to, network, buf, bytes);
     if (verdict == SIM_REPEAT ||
         sim_random_permille(&net->random_state, net->impairment.dup_permille)) {
         net->repeated++;
-        launch(from, to, buf, bytes);
+        launch(from, to, network, buf, bytes);
     }
 }
 
@@ -271,24 +272,26 @@ static struct sim_endpoint *endpoint_of(struct dw_llp *llp)
     return dw_container(llp, struct sim_endpoint, llp);
 }
 
-static bool is_full(struct sim_endpoint *endpoint, const struct dw_llp_addr *to)
+static bool is_full(const struct sim_endpoint *endpoint, const struct dw_llp_addr *to,
+                    unsigned network)
 {
     const struct sim_net *net = endpoint->net;
-    const uint64_t free_ns = link_of(endpoint, to)->free_ns;
+    const uint64_t free_ns = endpoint->links[network].free_ns;
     if (net->full_host && net->full_host == to->ip[3])
         return true;
     return free_ns > net->now_ns &&
-           (double)(free_ns - net->now_ns) * link_rate(net, to) > endpoint->llp.sndbuf_bytes;
+           (double)(free_ns - net->now_ns) * link_rate(net, network) > endpoint->llp.sndbuf_bytes;
 }
 
 static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     static uint8_t flat[DW_LLP_SLOT_BYTES];
     struct sim_endpoint *endpoint = endpoint_of(llp);
+    const unsigned network = network_of(endpoint->net, train->to, train->flow);
     llp->counters->tx_syscalls++;
     if (endpoint->net->no_route_host && endpoint->net->no_route_host == train->to->ip[3])
         return -ENETUNREACH;
-    if (is_full(endpoint, train->to)) {
+    if (is_full(endpoint, train->to, network)) {
         llp->counters->tx_eagain++;
         return -EAGAIN;
     }
@@ -303,7 +306,7 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
         abort(); /* no train that a kernel would take */
     for (uint32_t at = 0; at < total; at += train->segment_bytes, count++) {
         uint32_t left = total - at;
-        send_one(endpoint, train->to, flat + at,
+        send_one(endpoint, train->to, network, flat + at,
                  left < train->segment_bytes ? left : train->segment_bytes, train->whole);
     }
     if (count > DW_LLP_TRAIN_DATAGRAMS)

@@ -74,7 +74,8 @@ struct sim_rd {
     struct sim_rd_pause pauses[SIM_RD_MAX_PAUSES];
     unsigned pause_count;
     struct sim_rd_host hosts[SIM_MAX_NODES];
-    uint64_t cut_ns; /* of several networks another one is cut about so often; 0: none is */
+    uint64_t
+        cut_ns; /* of several networks or links another one is cut about so often; 0: none is */
     uint64_t cut_until_ns;
     uint64_t next_due_ns; /* of releases, deregistrations, pauses */
     struct sim_attack attack;

@@ -38,6 +38,11 @@ static void plan_nodes(struct sim_rd *rd)
         config->networks = 2 + (unsigned)below(rd, SIM_MAX_NETWORKS - 1);
         config->alike = percent(rd, 50);
         rd->cut_ns = SIM_RANDOM_OF(random, cuts_ns);
+    } else if (percent(rd, 30)) {
+        config->ecmp = (uint8_t)(2 + below(rd, SIM_MAX_NETWORKS - 1));
+        for (unsigned i = 0; i < config->node_count; i++)
+            config->flows[i] = (uint8_t)(2 + below(rd, DIWARP_MAX_FLOWS - 1));
+        rd->cut_ns = SIM_RANDOM_OF(random, cuts_ns);
     }
     config->first_serial = SIM_RANDOM_OF(random, first_serials);
     config->start_ns = SIM_RANDOM_OF(random, starts_ns);
@@ -195,7 +200,8 @@ void sim_rd_cut_another(struct sim_rd *rd)
     struct sim_world *world = &rd->world;
     if (!rd->cut_ns || world->net.now_ns < rd->cut_until_ns)
         return;
-    const uint64_t network = sim_random_below(&world->random_state, world->config.networks);
+    const unsigned networks = world->config.ecmp ? world->config.ecmp : world->config.networks;
+    const uint64_t network = sim_random_below(&world->random_state, networks);
     world->net.cut_networks = (uint8_t)(1u << network);
     rd->cut_until_ns = world->net.now_ns + sim_random_below(&world->random_state, 2 * rd->cut_ns);
 }

@@ -296,8 +296,11 @@ static uint64_t send_replays(struct ud *ud)
         if (replay->at_ns > ud->world.net.now_ns)
             return replay->at_ns;
         const struct dw_llp_addr to = dw_ah_addr(node->ahs[replay->target]);
-        dw_datagrams_send(&node->qp->port->datagrams, &to, &replay->datagram, 1,
-                          (uint32_t)replay->datagram.iov_len, false);
+        struct dw_llp_train train = {.to = &to,
+                                     .iov = &replay->datagram,
+                                     .iov_count = 1,
+                                     .segment_bytes = (uint32_t)replay->datagram.iov_len};
+        dw_datagrams_send(&node->qp->port->datagrams, &train);
     }
     return DW_NEVER;
 }

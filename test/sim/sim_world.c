@@ -139,6 +139,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .interface_count = config->networks,
     };
     struct diwarp_device_attr attr = config->device;
+    attr.flows = config->flows[index] ? config->flows[index] : attr.flows;
     attr.name = (struct diwarp_name){.job = config->job, .rank = index};
     struct diwarp_diagnosis why;
     struct diwarp_qp_attr qp_attr = config->qp;
@@ -182,6 +183,7 @@ void sim_world_init(struct sim_world *world, const struct sim_config *config)
     sim_net_init(&world->net, config->seed * 2);
     world->net.impairment = config->impairment;
     world->net.path_mtu_bytes = config->path_mtu_bytes;
+    world->net.ecmp = config->ecmp;
     world->net.gro = config->gro;
     world->net.now_ns = config->start_ns;
     world->net.arg = world;

@@ -33,10 +33,12 @@ struct sim_config {
     unsigned node_count;
     uint32_t job; /* of the names of those opened now */
     uint32_t mtu_bytes;
-    unsigned networks;       /* each node has an interface in each: the first leads, by its MTU */
-    bool alike;              /* it has the MTU of the others; all are used together */
-    bool one_interface;      /* which has an address in each network */
-    uint32_t path_mtu_bytes; /* as of struct sim_net */
+    unsigned networks;  /* each node has an interface in each: the first leads, by its MTU */
+    bool alike;         /* it has the MTU of the others; all are used together */
+    bool one_interface; /* which has an address in each network */
+    uint8_t ecmp;       /* as of struct sim_net */
+    uint8_t flows[SIM_MAX_NODES]; /* of each node; 0: as of the device */
+    uint32_t path_mtu_bytes;      /* as of struct sim_net */
     uint8_t hosts[SIM_MAX_NODES]; /* last byte of the node's address; 0: its index + 1 */
     uint64_t start_ns;            /* by the virtual clock */
     uint32_t first_serial;

@@ -259,9 +259,10 @@ static void play(unsigned i)
     struct sim_node *node = &tape.f->world.nodes[0];
     struct iovec iov = {.iov_base = tape.datagrams[i], .iov_len = tape.bytes[i]};
     const struct dw_llp_addr to = dw_ah_addr(node->ahs[1]);
+    struct dw_llp_train train = {
+        .to = &to, .iov = &iov, .iov_count = 1, .segment_bytes = tape.bytes[i]};
     tape.records = false;
-    assert_int_equal(
-        dw_datagrams_send(&node->qp->port->datagrams, &to, &iov, 1, tape.bytes[i], false), 0);
+    assert_int_equal(dw_datagrams_send(&node->qp->port->datagrams, &train), 0);
     fixture_run(tape.f, SECOND);
 }
 

@@ -207,7 +207,8 @@ static void alike__one_is_longer__none_is_left(void **state)
     }
 }
 
-/* As through a router that translates addresses: what one of the two sends by a network vanishes. */
+/* As through a router that translates addresses: what one of the two sends by a network vanishes.
+ */
 static void alike__one_carries_one_direction_only__all_comes(void **state)
 {
     (void)state;
@@ -217,6 +218,61 @@ static void alike__one_carries_one_direction_only__all_comes(void **state)
         f->world.net.cut_host = (uint8_t)(1 + i / 2 % 2);
         for (unsigned n = 0; n < 3; n++)
             assert_in_range(transfer_ns(f, both[i % 2], FIRST, 0, DW_NEVER), 0, 2 * alone_ns);
+        fixture_close(f);
+    }
+}
+
+static struct fixture *open_ecmp(uint8_t flows, uint8_t flows_of_peer)
+{
+    struct fixture *f = fixture_new();
+    f->config.ecmp = 4;
+    f->config.flows[0] = flows;
+    f->config.flows[1] = flows_of_peer;
+    f->config.impairment.bytes_per_ns = 0.03125;
+    f->config.device.peer_timeout_ns = 60 * SECOND;
+    fixture_open(f);
+    return f;
+}
+
+static void ecmp__records_take_all_links(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 2; i++) {
+        const uint8_t flows = i / 2 ? 8 : 4;
+        struct fixture *one = open_ecmp(1, 1), *four = open_ecmp(flows, flows);
+        const uint64_t one_ns = transfer_ns(one, both[i % 2], 0, 0, 0);
+        (void)transfer_ns(four, both[i % 2], 0, 0, 0); /* that finds them */
+        assert_true((double)one_ns >= 3.5 * (double)transfer_ns(four, both[i % 2], 0, 0, 0));
+        fixture_close(one);
+        fixture_close(four);
+    }
+}
+
+static void ecmp__links_are_cut__left_soon(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 4; i++) {
+        struct fixture *f = open_ecmp(4, 4);
+        const uint8_t cut = (uint8_t)(1u << i / 2);
+        (void)transfer_ns(f, both[i % 2], 0, 0, 0);
+        const uint64_t all_ns = transfer_ns(f, both[i % 2], 0, 0, 0);
+        const uint64_t cut_ns = transfer_ns(f, both[i % 2], cut, 20 * MS, SECOND);
+        assert_in_range(cut_ns, all_ns, 25 * MS + (all_ns - 20 * MS) * 4 / 3);
+        fixture_close(f);
+    }
+}
+
+/* Those of both are used. */
+static void ecmp__one_has_fewer_flows(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 2; i++) {
+        struct fixture *one = open_ecmp(1, 1), *f = i / 2 ? open_ecmp(2, 4) : open_ecmp(8, 2);
+        const uint64_t one_ns = transfer_ns(one, both[i % 2], 0, 0, 0);
+        (void)transfer_ns(f, both[i % 2], 0, 0, 0);
+        const uint64_t two_ns = transfer_ns(f, both[i % 2], 0, 0, 0);
+        assert_in_range(two_ns, one_ns * 10 / 21, one_ns * 10 / 18);
+        fixture_close(one);
         fixture_close(f);
     }
 }
@@ -340,6 +396,9 @@ int main(void)
         cmocka_unit_test(alike__some_are_cut__left_soon__taken_back),
         cmocka_unit_test(alike__one_is_longer__none_is_left),
         cmocka_unit_test(alike__one_carries_one_direction_only__all_comes),
+        cmocka_unit_test(ecmp__records_take_all_links),
+        cmocka_unit_test(ecmp__links_are_cut__left_soon),
+        cmocka_unit_test(ecmp__one_has_fewer_flows),
         cmocka_unit_test(alike__losses__all_comes),
         cmocka_unit_test(peer_computes__the_way_stays),
         cmocka_unit_test(losses__the_way_stays),

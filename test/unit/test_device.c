@@ -15,13 +15,13 @@ static void device_open__attributes_are_checked(void **state)
 {
     (void)state;
     struct diwarp_device_attr good = loopback_attr(1);
-    struct diwarp_device_attr attrs[8];
-    const char *words[] = {"send_window", "send_window", "send_pool",  "datagram_max",
-                           "port_max",    "rto_min",     "queue_delay"};
+    struct diwarp_device_attr attrs[9];
+    const char *words[] = {"send_window", "send_window", "send_pool", "datagram_max", "port_max",
+                           "rto_min",     "queue_delay", "flows",     "flows"};
     struct diwarp_device *device = NULL;
     struct diwarp_diagnosis why;
 
-    for (unsigned i = 0; i < 7; i++)
+    for (unsigned i = 0; i < 9; i++)
         attrs[i] = good;
     attrs[0].send_window_datagrams = 0;
     attrs[1].send_window_datagrams = 257;
@@ -31,7 +31,9 @@ static void device_open__attributes_are_checked(void **state)
     attrs[4].port_max = 4999;
     attrs[5].rto_min_ns = 0;
     attrs[6].queue_delay_ns = 1ull << 32;
-    for (unsigned i = 0; i < 7; i++) {
+    attrs[7].flows = 0;
+    attrs[8].flows = DIWARP_MAX_FLOWS + 1;
+    for (unsigned i = 0; i < 9; i++) {
         assert_int_equal(diwarp_open_device(&attrs[i], &device, &why), -EINVAL);
         assert_non_null(strstr(why.text, words[i]));
         assert_int_equal(diwarp_open_device(&attrs[i], &device, NULL), -EINVAL);

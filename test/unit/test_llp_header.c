@@ -131,6 +131,7 @@ static const struct dw_intro intro_ipv4 = {.token = 0x1122334455667788,
 static const struct dw_intro intro_ipv6 = {
     .token = 0x8000000000000001,
     .family = AF_INET6,
+    .flow = 5,
     .port = 65535,
     .mtu_bytes = 65535,
     .ip = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
@@ -160,6 +161,7 @@ static void assert_intro_equal(const struct dw_intro *a, const struct dw_intro *
 {
     assert_true(a->token == b->token);
     assert_int_equal(a->family, b->family);
+    assert_int_equal(a->flow, b->flow);
     assert_int_equal(a->port, b->port);
     assert_int_equal(a->mtu_bytes, b->mtu_bytes);
     assert_memory_equal(a->ip, b->ip, sizeof a->ip);
@@ -395,6 +397,20 @@ static void intro_get__family(void **state)
     }
 }
 
+static void intro_get__flow(void **state)
+{
+    uint8_t buf[DW_INTRO_BYTES];
+    struct dw_intro intro;
+
+    (void)state;
+    dw_intro_put(buf, &intro_ipv4);
+    for (unsigned flow = 0; flow < 256; flow++) {
+        buf[9] = (uint8_t)flow;
+        assert_int_equal(dw_intro_get(&intro, buf, sizeof buf), flow < 8 ? 0 : -EPROTO);
+        assert_true(flow >= 8 || intro.flow == flow);
+    }
+}
+
 static void intro_get__reserved_bits(void **state)
 {
     uint8_t buf[DW_INTRO_BYTES];
@@ -403,7 +419,7 @@ static void intro_get__reserved_bits(void **state)
     (void)state;
     dw_intro_put(buf, &intro_ipv4);
     for (unsigned byte = 0; byte < DW_INTRO_BYTES; byte++) {
-        bool reserved = byte == 9 || byte == 14 || byte == 15 || byte >= 20;
+        bool reserved = byte == 14 || byte == 15 || byte >= 20;
 
         for (unsigned bit = 0; reserved && bit < 8; bit++) {
             buf[byte] ^= (uint8_t)(1u << bit);
@@ -451,6 +467,7 @@ int main(void)
         cmocka_unit_test(intro_put__ipv4_tail),
         cmocka_unit_test(intro_get__truncated),
         cmocka_unit_test(intro_get__family),
+        cmocka_unit_test(intro_get__flow),
         cmocka_unit_test(intro_get__reserved_bits),
         cmocka_unit_test(intro_get__port_and_mtu),
     };

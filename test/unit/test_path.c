@@ -37,7 +37,7 @@ static void search_begin(struct search *s, uint32_t width_bytes)
     const struct dw_llp_addr host = host_of(1);
     *s = (struct search){.now_ns = START_NS, .width_bytes = width_bytes};
     dw_paths_init(&s->paths, key);
-    s->path = dw_path_get(&s->paths, &host, 0, LIMIT_BYTES);
+    s->path = dw_path_get(&s->paths, &host, 0, 0, LIMIT_BYTES);
     assert_non_null(s->path);
 }
 
@@ -76,15 +76,19 @@ static void dw_path_get__shared_by_host_interface_and_limit(void **state)
     struct dw_paths paths;
     dw_paths_init(&paths, key);
     struct dw_llp_addr one = host_of(1), two = host_of(2), six = {.family = AF_INET6, .ip = {10}};
-    struct dw_path *path = dw_path_get(&paths, &one, 0, LIMIT_BYTES);
+    struct dw_path *path = dw_path_get(&paths, &one, 0, 0, LIMIT_BYTES);
     one.port = 40000;
-    assert_ptr_equal(dw_path_get(&paths, &one, 0, LIMIT_BYTES), path);
+    assert_ptr_equal(dw_path_get(&paths, &one, 0, 0, LIMIT_BYTES), path);
     assert_int_equal(path->users, 2);
     assert_int_equal(path->host.port, 0);
     struct dw_path *others[] = {
-        dw_path_get(&paths, &one, 1, LIMIT_BYTES), dw_path_get(&paths, &one, 0, LIMIT_BYTES - 8),
-        dw_path_get(&paths, &two, 0, LIMIT_BYTES), dw_path_get(&paths, &six, 0, LIMIT_BYTES)};
-    for (unsigned i = 0; i < 4; i++) {
+        dw_path_get(&paths, &one, 1, 0, LIMIT_BYTES),
+        dw_path_get(&paths, &one, 0, 1, LIMIT_BYTES),
+        dw_path_get(&paths, &one, 0, 0, LIMIT_BYTES - 8),
+        dw_path_get(&paths, &two, 0, 0, LIMIT_BYTES),
+        dw_path_get(&paths, &six, 0, 0, LIMIT_BYTES),
+    };
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++) {
         assert_ptr_not_equal(others[i], path);
         assert_int_equal(others[i]->users, 1);
     }
@@ -92,12 +96,12 @@ static void dw_path_get__shared_by_host_interface_and_limit(void **state)
     for (struct dw_path *it = dw_paths_find(&paths, &one); it; it = it->next)
         found += it == path || it == others[0] || it == others[1];
     assert_int_equal(found, 3);
-    assert_ptr_equal(dw_paths_find(&paths, &six), others[3]);
+    assert_ptr_equal(dw_paths_find(&paths, &six), others[4]);
     dw_path_put(&paths, path);
     dw_path_put(&paths, path); /* the first of its bucket */
     assert_ptr_not_equal(dw_paths_find(&paths, &one), path);
     assert_non_null(dw_paths_find(&paths, &one)->next);
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
         dw_path_put(&paths, others[i]);
     assert_null(dw_paths_find(&paths, &one));
     dw_paths_fini(&paths);
@@ -113,7 +117,7 @@ static void dw_path_get__many_hosts__each_found(void **state)
     for (unsigned i = 0; i < HOSTS; i++) {
         struct dw_llp_addr host = {.family = AF_INET6, .ip = {0xfd, [8] = (uint8_t)(i >> 8)}};
         host.ip[15] = (uint8_t)i;
-        made[i] = dw_path_get(&paths, &host, 0, LIMIT_BYTES);
+        made[i] = dw_path_get(&paths, &host, 0, 0, LIMIT_BYTES);
     }
     for (unsigned i = 0; i < HOSTS; i++) {
         const struct dw_llp_addr host = made[i]->host;

@@ -246,6 +246,77 @@ static void udp_v6__loopback_and_ipv4(void **state)
     close_llp(rx);
 }
 
+/* Port that the train by that flow came from, and its bytes are right. */
+static uint16_t source_port(struct dw_llp *tx, unsigned flow, int fd, uint16_t port)
+{
+    const struct dw_llp_addr to = to_loopback(AF_INET, port);
+    struct iovec iov = {payload, 9};
+    const struct dw_llp_train train = {.to = &to,
+                                       .iov = &iov,
+                                       .iov_count = 1,
+                                       .total_bytes = 9,
+                                       .segment_bytes = 9,
+                                       .flow = (uint8_t)flow};
+    struct sockaddr_in from;
+    socklen_t len = sizeof from;
+    uint8_t bytes[10];
+    assert_int_equal(tx->ops->send(tx, &train), 0);
+    assert_int_equal(recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &len), 9);
+    assert_memory_equal(bytes, payload, 9);
+    return ntohs(from.sin_port);
+}
+
+/* Each from a port of its own, none of which is of the range, nor takes anything. */
+static void udp_open__flows(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = attr_plain();
+    attr.flows = DIWARP_MAX_FLOWS;
+    for (unsigned ranged = 0; ranged < 2; ranged++) {
+        attr.port_min = ranged ? free_pair() : 0;
+        struct dw_llp *tx = open_llp(&attr, &tx_counters);
+        const uint16_t sink_port = closed_port();
+        const int sink = hold_port(sink_port);
+        uint16_t ports[DIWARP_MAX_FLOWS];
+        uint32_t segment_bytes;
+        for (unsigned flow = 0; flow < DIWARP_MAX_FLOWS; flow++) {
+            ports[flow] = source_port(tx, flow, sink, sink_port);
+            assert_int_equal(ports[flow] == tx->port, flow == 0);
+            assert_true(!ranged || !flow || ports[flow] > attr.port_min);
+            for (unsigned other = 0; other < flow; other++)
+                assert_int_not_equal(ports[flow], ports[other]);
+            struct sockaddr_in back = {.sin_family = AF_INET,
+                                       .sin_port = htons(ports[flow]),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+            assert_int_equal(sendto(sink, "x", 1, 0, (struct sockaddr *)&back, sizeof back), 1);
+        }
+        assert_int_equal(tx->ops->recv(tx, slot_memory, &segment_bytes), 1);
+        assert_int_equal(tx->ops->recv(tx, slot_memory, &segment_bytes), -1);
+        assert_int_equal(tx_counters.tx_datagrams, DIWARP_MAX_FLOWS);
+        close(sink);
+        close_llp(tx);
+    }
+}
+
+/* What ICMP says of any flow's datagrams is told. */
+static void udp_icmp__of_a_flow(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = attr_plain();
+    attr.flows = 2;
+    struct dw_llp *tx = open_llp(&attr, &tx_counters);
+    const struct dw_llp_addr gone = to_loopback(AF_INET, closed_port());
+    struct iovec iov = {payload, 9};
+    const struct dw_llp_train train = {
+        .to = &gone, .iov = &iov, .iov_count = 1, .total_bytes = 9, .segment_bytes = 9, .flow = 1};
+    struct dw_llp_addr back;
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(tx->ops->send(tx, &train), 0);
+    assert_int_equal(tx->ops->icmp(tx, &back), DW_LLP_NO_PORT);
+    assert_int_equal(back.port, gone.port);
+    close_llp(tx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +325,8 @@ int main(void)
         cmocka_unit_test_setup(udp_open__refuses_with_a_reason, setup),
         cmocka_unit_test_setup(udp_open__binds_one_address, setup),
         cmocka_unit_test_setup(udp_open__reads_buffers_back, setup),
+        cmocka_unit_test_setup(udp_open__flows, setup),
+        cmocka_unit_test_setup(udp_icmp__of_a_flow, setup),
         cmocka_unit_test_setup(udp_v6__loopback_and_ipv4, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of UDP share. */
+#pragma once
+
+#include "common/llp/siblings.h"
+#include "common/llp/socket.h"
+
+struct dw_udp {
+    struct dw_llp llp;
+    int fds[DIWARP_MAX_FLOWS]; /* sockets by flow. The first one receives, and llp.fd may watch it
+                                * together with another one */
+    unsigned flows;
+    int fd; /* of the train at hand */
+    struct dw_siblings siblings;
+    bool shares; /* its port is of a range: other processes may have it, too */
+    uint8_t family;
+    union dw_sockaddr bound_ip; /* port 0 */
+    int discovery;              /* IP_PMTUDISC_DO between sends */
+    bool gro_allowed;           /* but not on yet */
+    uint32_t before_bytes;      /* of the datagram just before; 0: none came, or one was sent */
+    unsigned eio_in_row;        /* trains refused with EIO since the last one that went */
+};
+
+/* ---- udp_icmp.c: as of struct dw_llp_ops ---- */
+uint32_t dw_udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to);
+int dw_udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to);
