@@ -61,9 +61,8 @@ static const struct param {
      AT(port_min), 2, .max = 65535},
     {"port_max", "Last UDP port to try; 0: port_min only", AT(port_max), 2, .max = 65535},
     {"flows",
-     "UDP source ports that a large message to another host is sent from at once, where the "
-     "network "
-     "spreads flows over links (ECMP) or limits the speed of each; the same in all processes",
+     "UDP source ports that a large message to another host is sent from at once, for networks "
+     "that spread flows over links (ECMP) or limit each; the same in all processes",
      AT(device.flows), 3, .min = 1, .max = 8},
     {"rcvbuf", "Socket receive buffer in bytes, at most net.core.rmem_max; 0: the system's default",
      AT(device.rcvbuf_bytes), 3, .min = 4096, .max = INT_MAX / 2, .zero = true},

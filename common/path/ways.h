@@ -18,8 +18,7 @@ struct dw_ways {
     uint32_t users;       /* handles */
     uint8_t count, current;
     bool answered;   /* a process there has answered what took the current one */
-    uint8_t apart;   /* bit i: way i shares its NIC and flow with no other that is; so does
-                      * the current one */
+    uint8_t apart;   /* bit i: of one NIC and flow way i is the current one, or else the first */
     uint8_t working; /* of these, those on which long datagrams were answered */
     uint8_t left;    /* how often one of them was found not to work any more */
     uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */
