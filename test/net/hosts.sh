@@ -72,6 +72,7 @@ END
 # up: what is asked for a neighbour's address meanwhile is lost.
 add_space()
 {
+    # shellcheck disable=SC2016 # expanded by the inner shell
     ip netns add "$1" && ip netns exec "$1" sh -c 'all=/proc/sys/net/ipv6/conf/default/dad_transmits
         [ ! -e "$all" ] || echo 0 >"$all"'
 }
@@ -410,6 +411,20 @@ add_ecmp()
             shape site$site "up$link" "$2" 200000 || return 1
         done
     done
+}
+
+# links_that_carried COUNT BYTES: how many of so many links between two sites have carried as much from either.
+links_that_carried()
+{
+    local link site bytes carried=0
+    for ((link = 0; link < $1; link++)); do
+        bytes=0
+        for site in 0 1; do
+            bytes=$((bytes + $(ip netns exec site$site cat "/sys/class/net/up$link/statistics/tx_bytes")))
+        done
+        [ $bytes -lt "$2" ] || carried=$((carried + 1))
+    done
+    echo $carried
 }
 
 # single_packets IF: every packet leaves on its own; a veth hands trains over as one packet otherwise.
