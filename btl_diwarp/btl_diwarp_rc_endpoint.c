@@ -297,8 +297,8 @@ static void on_connected(struct mca_btl_diwarp_module *module,
         rc = mca_btl_diwarp_rc_buffers_make(module->rc, &endpoint->buffers, endpoint->qp);
     if (rc == -ENOTCONN)
         return; /* it has ended already, which is the next event */
-    endpoint->left = false;
     if (rc < 0) {
+        endpoint->left = false;
         diwarp_disconnect(endpoint->qp);
         on_lost(module, endpoint, strerror(-rc));
         return;
@@ -317,6 +317,8 @@ static bool is_loss(mca_btl_diwarp_rc_endpoint_t *endpoint, const struct diwarp_
     unsigned char why = REJECT_NOT;
     if (calling && wc->wc.status == IBV_WC_REM_INV_REQ_ERR && wc->wc.byte_len == sizeof why)
         memcpy(&why, wc->data, sizeof why);
+    if (endpoint->state == MCA_BTL_DIWARP_RC_CONNECTED && !late)
+        endpoint->left = false; /* it was here again */
     endpoint->left = endpoint->left || why == REJECT_LEFT;
     if (endpoint->state == MCA_BTL_DIWARP_RC_GONE)
         return true;

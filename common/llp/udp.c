@@ -36,6 +36,8 @@
 #define GRO_MIN_BYTES 1200
 /* Trains in a row whose way out has no checksum offload: then probably none has. */
 #define EIO_MAX 8
+/* Ports of further flows: with half as many a range of most of the system's own leaves too few. */
+#define PORTS_TRIED_MAX 256
 
 /* Whether a call may have failed for an ICMP error of an earlier datagram, which the queue has.
  * EPERM is not one: it is a local firewall's answer to this datagram. */
@@ -378,8 +380,13 @@ static int open_first(struct dw_udp *udp, const struct diwarp_device_attr *attr,
     return rc < 0 ? rc : 0;
 }
 
-/* Of a port of its own, behind those of a range, which others may need. Nothing is sent to it: what
- * comes there is dropped. */
+static bool is_of_range(const struct diwarp_device_attr *attr, int port)
+{
+    return port >= attr->port_min && port <= (attr->port_max ? attr->port_max : attr->port_min);
+}
+
+/* Of any port but those of the range, which others may need: there is none more if it is one of
+ * these. Nothing is sent to it: what comes there is dropped. */
 static int open_further(struct dw_udp *udp, const struct diwarp_device_attr *attr,
                         const struct dw_llp_addr *at, struct diwarp_diagnosis *why)
 {
@@ -388,15 +395,23 @@ static int open_further(struct dw_udp *udp, const struct diwarp_device_attr *att
     int rc = open_socket(udp, why);
     if (rc)
         return rc;
-    if (setsockopt(udp->fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) < 0)
+    if (setsockopt(udp->fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) < 0) {
         rc = -errno;
-    const unsigned last = attr->port_max ? attr->port_max : attr->port_min;
-    const uint16_t from = (uint16_t)(last && last < UINT16_MAX ? last + 1 : 0);
-    rc = rc ? rc : dw_take_port(at, from, from ? UINT16_MAX : 0, bind_to, &udp->fd);
-    if (rc)
-        dw_explain(why, "no UDP port for a further flow: %s", strerror(-rc));
+        dw_explain(why, "cannot have a UDP socket drop what comes: %s", strerror(-rc));
+        return rc;
+    }
+    rc = dw_take_port(at, 0, 0, bind_to, &udp->fd);
+    rc = rc ? rc : dw_port_of(udp->fd);
+    if (rc < 0) {
+        dw_explain(why, "no free UDP port for flow %u: %s", udp->flows - 1, strerror(-rc));
+        return rc;
+    }
+    if (is_of_range(attr, rc)) {
+        close(udp->fds[--udp->flows]);
+        return 0;
+    }
     (void)dw_set_buffer(udp->fd, SO_SNDBUF, SO_SNDBUFFORCE, attr->sndbuf_bytes);
-    return rc;
+    return 0;
 }
 
 int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct dw_llp_addr *at,
@@ -414,8 +429,14 @@ int dw_udp_open(void *arg, const struct diwarp_device_attr *attr, const struct d
     (void)dw_sockaddr_set(at->family, at, &udp->bound_ip);
     int rc = open_first(udp, attr, at, why);
     const int fd = udp->fd;
-    while (!rc && udp->flows < attr->flows)
-        rc = open_further(udp, attr, at, why);
+    for (unsigned i = 0; !rc && udp->flows < attr->flows; i++) {
+        rc = i < PORTS_TRIED_MAX ? open_further(udp, attr, at, why) : -EADDRINUSE;
+        if (i == PORTS_TRIED_MAX)
+            dw_explain(why,
+                       "all free UDP ports are of the range of btl_diwarp_port_min: no other "
+                       "for flow %u",
+                       udp->flows);
+    }
     if (rc) {
         udp_close(&udp->llp);
         return rc;

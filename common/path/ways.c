@@ -13,7 +13,7 @@ static void put_paths(struct dw_paths *paths, struct dw_path *const *list, unsig
 
 static bool is_of(const struct dw_ways *ways, const struct dw_ways_list *list)
 {
-    return ways->count == list->count &&
+    return ways->count == list->count && ways->udp_port == list->udp_port &&
            !memcmp(ways->paths, list->paths, list->count * sizeof *list->paths) &&
            !memcmp(ways->there, list->there, list->count) &&
            !memcmp(ways->nics, list->nics, list->count);
@@ -24,7 +24,7 @@ static bool shares(const struct dw_ways *ways, unsigned i, unsigned other)
     return ways->nics[i] == ways->nics[other] && ways->paths[i]->flow == ways->paths[other]->flow;
 }
 
-/* The current one, and those before which none shares with them, nor does it. */
+/* The current one, and of each other NIC and flow the first. */
 static unsigned find_apart(const struct dw_ways *ways)
 {
     unsigned apart = 0;
@@ -54,7 +54,8 @@ struct dw_ways *dw_ways_get(struct dw_paths *paths, const struct dw_ways_list *l
         put_paths(paths, list->paths, list->count);
         return NULL;
     }
-    *ways = (struct dw_ways){.next = list->paths[0]->ways, .users = 1, .count = list->count};
+    *ways = (struct dw_ways){
+        .next = list->paths[0]->ways, .users = 1, .udp_port = list->udp_port, .count = list->count};
     memcpy(ways->paths, list->paths, bytes);
     memcpy(ways->there, list->there, list->count);
     memcpy(ways->nics, list->nics, list->count);

@@ -3,7 +3,8 @@
  * The ways to the processes that have told the same interfaces: pairs of one of ours and one of
  * theirs, best first, and these once more for each further flow. All of them are reached by the
  * current one, until that fails and another is found to work; large records also by those beside it
- * that work. Who speaks with them finds that out, nothing here sends.
+ * that work. Who speaks with them finds that out, nothing here sends. Where there are several
+ * flows, processes of one host do not share their ways: networks tell flows apart by both ports.
  */
 #pragma once
 
@@ -16,6 +17,7 @@
 struct dw_ways {
     struct dw_ways *next; /* with the same first path */
     uint32_t users;       /* handles */
+    uint16_t udp_port;    /* of theirs, whose flows take other links than another's; 0: of any */
     uint8_t count, current;
     bool answered;   /* a process there has answered what took the current one */
     uint8_t apart;   /* bit i: of one NIC and flow way i is the current one, or else the first */
@@ -34,6 +36,7 @@ struct dw_ways_list {
     uint8_t there[DW_WAYS_MAX];
     uint8_t nics[DW_WAYS_MAX]; /* DW_WAYS_NO_NIC: within a host, where several gain nothing */
     uint8_t count;
+    uint16_t udp_port;
 };
 
 static inline struct dw_path *dw_ways_path(const struct dw_ways *ways)

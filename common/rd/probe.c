@@ -265,10 +265,9 @@ void dw_probe_answer(struct dw_peer *peer, const struct dw_arrival *arrival)
     const struct dw_llp_header *header = &arrival->header;
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
     const unsigned index = arrival->intro ? way_to(peer, arrival->intro) : ways->count;
-    const bool lacks_flow =
-        arrival->intro && arrival->intro->flow >= dw_rd_of(peer)->port->device->attr.flows;
-    /* It asks for a way that we do not know, or do not have. */
-    if (index == ways->count && header->path && (header->psn & PADDED || lacks_flow))
+    /* It asks for a way that we do not know, or for a flow that we lack. */
+    if (index == ways->count && header->path &&
+        (header->psn & PADDED || (arrival->intro && arrival->intro->flow)))
         return;
     const struct dw_way way = {
         .path = index < ways->count ? ways->paths[index] : dw_ways_path(ways), .id = header->path};

@@ -209,7 +209,7 @@ void dw_sink_on_came_by(const struct dw_record *sink, uint8_t way, uint32_t byte
     if (!its->rtt.srtt_ns && now_ns > its->heard_ns)
         dw_rtt_on_sample(&its->rtt, now_ns - its->heard_ns); /* since the grant */
     its->heard_ns = now_ns;
-    if (!way) /* what comes by the same interface under its number is queued behind this */
+    if (!way) /* what comes by the same way under its number is queued behind this */
         sink->ways[dw_path_number(dw_ah_path(sink->peer->ah))].heard_ns = now_ns;
     if (bytes) {
         its->vain = 0;

@@ -82,28 +82,34 @@ static struct dw_path *path_of(struct dw_port *port, const struct diwarp_address
     return path;
 }
 
-/* The NIC that an address is one of, by the first of its addresses. */
-static uint8_t nic_of(const struct diwarp_address *local, unsigned here)
+/* The NIC that a pair begins at, by the first of its addresses. */
+static uint8_t nic_of(const struct diwarp_address *local, const struct diwarp_address *remote,
+                      struct dw_interface_pair pair)
 {
-    const struct diwarp_interface *mine = &local->interfaces[here];
+    const struct diwarp_interface *theirs = &remote->interfaces[pair.there];
+    const char *name = local->interfaces[pair.here].name;
     uint8_t nic = 0;
-    while (strcmp(local->interfaces[nic].name, mine->name) != 0)
+    while (strcmp(local->interfaces[nic].name, name) != 0)
         nic++;
-    return mine->loopback ? DW_WAYS_NO_NIC : nic;
+    const bool within_host =
+        theirs->loopback ||
+        dw_interfaces_have(local->interfaces, local->interface_count, theirs->family, theirs->ip);
+    return within_host ? DW_WAYS_NO_NIC : nic;
 }
 
-/* Within a host nothing is gained by further flows. */
+/* Further flows are of the first pair of each NIC; none within a host, where they gain nothing. */
 static struct dw_ways *ways_of(struct dw_port *port, const struct diwarp_address *local,
                                const struct diwarp_address *remote,
                                const struct dw_interface_pair *pairs, unsigned count)
 {
     const unsigned flows = port->device->attr.flows;
-    struct dw_ways_list list = {0};
+    struct dw_ways_list list = {.udp_port = flows > 1 ? remote->port : 0};
     unsigned n = 0;
     for (unsigned i = 0; i < count * flows && n < DW_WAYS_MAX; i++) {
         const struct dw_interface_pair pair = pairs[i % count];
-        const uint8_t nic = nic_of(local, pair.here);
-        if (i >= count && nic == DW_WAYS_NO_NIC)
+        const uint8_t nic = nic_of(local, remote, pair);
+        const bool first = !memchr(list.nics, nic, i % count);
+        if (i >= count && (nic == DW_WAYS_NO_NIC || !first))
             continue;
         list.paths[n] = path_of(port, local, remote, pair, i / count);
         if (!list.paths[n])
@@ -168,13 +174,17 @@ bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro
     return set_route(ah, &local, &remote, pairs, 1);
 }
 
-/* One that has been spoken with, by a way that the pairs have too, may go on by others. */
+/* One that has been spoken with, by a pair that the address has too, may go on by others. */
 static bool extends(const struct diwarp_ah *ah, const struct diwarp_address *remote,
                     struct dw_interface_pair first)
 {
     const struct diwarp_interface *theirs = &remote->interfaces[first.there];
-    const struct dw_llp_addr *host = &dw_ah_path(ah)->host;
-    return ah->ways->count == 1 && ah->token == remote->token &&
+    const struct dw_ways *ways = ah->ways;
+    const struct dw_llp_addr *host = &dw_ways_path(ways)->host;
+    bool one_pair = true;
+    for (unsigned i = 0; i < ways->count; i++)
+        one_pair = one_pair && dw_llp_same_host(&ways->paths[i]->host, host);
+    return one_pair && ah->token == remote->token &&
            dw_interfaces_have(theirs, 1, host->family, host->ip);
 }
 
@@ -289,7 +299,7 @@ int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name name, char *buf
     if (ways)
         explain_way(ah, dw_ways_path(ways), buf, len);
     for (unsigned i = 0; ways && i < ways->count; i++)
-        if (i != ways->current)
+        if (i != ways->current && !ways->paths[i]->flow)
             explain_way(ah, ways->paths[i], buf, len);
     dw_unlock(qp->port->device);
     return ways ? 0 : -ENOENT;

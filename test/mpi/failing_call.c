@@ -65,12 +65,13 @@ static void die(int number)
     raise(SIGKILL);
 }
 
-/* The call of the one is not heard of when the other calls. */
+/* One rank calls later than the other, and has not heard of its call. */
 static void cross(int rank, bool killed)
 {
     enum { LATER_US = 500000, LIFE_SECONDS = 2 };
+    const int later = killed ? 1 : 0;
 
-    if (rank == killed)
+    if (rank == later)
         usleep(LATER_US);
     if (rank == 0 && killed) {
         signal(SIGALRM, die);

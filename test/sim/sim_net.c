@@ -134,9 +134,11 @@ static void flip_bits(struct sim_net *net, struct sim_datagram *datagram)
 }
 
 /* Which is also the number of the link there. */
-static unsigned network_of(const struct sim_net *net, const struct dw_llp_addr *to, unsigned flow)
+static unsigned network_of(const struct sim_endpoint *from, const struct dw_llp_addr *to,
+                           unsigned flow)
 {
-    return (net->ecmp ? flow % net->ecmp : to->ip[2]) % SIM_MAX_NETWORKS;
+    const unsigned ecmp = from->net->ecmp;
+    return (ecmp ? (from->addr.port + flow + to->port) % ecmp : to->ip[2]) % SIM_MAX_NETWORKS;
 }
 
 static double link_rate(const struct sim_net *net, unsigned network)
@@ -152,7 +154,7 @@ static bool pass_port(struct sim_net *net, const struct sim_datagram *datagram, 
     struct sim_endpoint *to = endpoint_at(net, &datagram->to);
     if (impairment->port_bytes_per_ns <= 0 || !to)
         return true;
-    struct sim_link *port = &to->links[network_of(net, &datagram->to, 0)];
+    struct sim_link *port = &to->links[network_of(datagram->from, &datagram->to, 0)];
     if (port->port_free_ns < *at_ns)
         port->port_free_ns = *at_ns;
     if ((double)(port->port_free_ns - *at_ns) * impairment->port_bytes_per_ns + datagram->bytes >
@@ -287,7 +289,7 @@ static int sim_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     static uint8_t flat[DW_LLP_SLOT_BYTES];
     struct sim_endpoint *endpoint = endpoint_of(llp);
-    const unsigned network = network_of(endpoint->net, train->to, train->flow);
+    const unsigned network = network_of(endpoint, train->to, train->flow);
     llp->counters->tx_syscalls++;
     if (endpoint->net->no_route_host && endpoint->net->no_route_host == train->to->ip[3])
         return -ENETUNREACH;

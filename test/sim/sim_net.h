@@ -50,8 +50,8 @@ struct sim_net {
     bool gro;              /* waiting datagrams of one sender and size are received together */
     uint8_t full_host;     /* the sockets of all others that send to it are full; 0: to none */
     uint8_t no_route_host; /* nobody has a route to it: ENETUNREACH; 0: all to all */
-    uint8_t ecmp;          /* there is one network, and its flows take turns on so many links, which
-                            * the following then means; 0: not so */
+    uint8_t ecmp; /* there is one network, and its flows, of each pair of ports, take turns on so
+                   * many links, which the following then means; 0: not so */
     uint8_t cut_networks;  /* bit n: what is sent to 10.0.n.any vanishes */
     uint8_t cut_host;      /* ... if this host sends it; 0: any */
     uint8_t slow_networks; /* bit n: 10.0.n.any has a quarter of the others' rate */

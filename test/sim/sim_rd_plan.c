@@ -37,6 +37,7 @@ static void plan_nodes(struct sim_rd *rd)
     if (percent(rd, 30)) {
         config->networks = 2 + (unsigned)below(rd, SIM_MAX_NETWORKS - 1);
         config->alike = percent(rd, 50);
+        config->device.flows = 1 + (unsigned)below(rd, 3);
         rd->cut_ns = SIM_RANDOM_OF(random, cuts_ns);
     } else if (percent(rd, 30)) {
         config->ecmp = (uint8_t)(2 + below(rd, SIM_MAX_NETWORKS - 1));

@@ -277,6 +277,35 @@ static void ecmp__one_has_fewer_flows(void **state)
     }
 }
 
+/* What works to one is dead to the other, and so is what both have in common. */
+static void ecmp__two_processes_of_a_host__each_has_its_own_flow(void **state)
+{
+    (void)state;
+    static uint8_t data;
+    for (uint8_t cut = 1; cut <= 2; cut++) {
+        struct fixture *f = fixture_new();
+        f->config.node_count = 3;
+        f->config.hosts[2] = 2; /* that of node 1 */
+        f->config.ecmp = 2;
+        f->config.device.flows = 2;
+        f->config.device.peer_timeout_ns = 60 * SECOND;
+        fixture_open(f);
+        f->world.net.cut_networks = cut;
+        for (uint64_t id = 1; id <= 20; id++) {
+            for (unsigned to = 1; to <= 2; to++)
+                assert_int_equal(
+                    fixture_post(f, 0, to, 2 * id + to, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+            sim_world_run_for(&f->world, id == 1 ? SECOND : 10 * MS);
+            for (unsigned to = 1; to <= 2; to++)
+                fixture_assert_status(f, 0, 2 * id + to, IBV_WC_SEND, IBV_WC_SUCCESS);
+        }
+        assert_int_equal(sim_counters(&f->world, 0)->ways_changed, 1);
+        f->world.net.cut_networks = 0;
+        fixture_run(f, SECOND);
+        fixture_close(f);
+    }
+}
+
 static void alike__losses__all_comes(void **state)
 {
     (void)state;
@@ -399,6 +428,7 @@ int main(void)
         cmocka_unit_test(ecmp__records_take_all_links),
         cmocka_unit_test(ecmp__links_are_cut__left_soon),
         cmocka_unit_test(ecmp__one_has_fewer_flows),
+        cmocka_unit_test(ecmp__two_processes_of_a_host__each_has_its_own_flow),
         cmocka_unit_test(alike__losses__all_comes),
         cmocka_unit_test(peer_computes__the_way_stays),
         cmocka_unit_test(losses__the_way_stays),

@@ -273,7 +273,9 @@ static void udp_open__flows(void **state)
     struct diwarp_device_attr attr = attr_plain();
     attr.flows = DIWARP_MAX_FLOWS;
     for (unsigned ranged = 0; ranged < 2; ranged++) {
-        attr.port_min = ranged ? free_pair() : 0;
+        while (ranged && attr.port_min < 45000) /* most of what the system gives */
+            attr.port_min = free_pair();
+        attr.port_max = ranged ? UINT16_MAX : 0;
         struct dw_llp *tx = open_llp(&attr, &tx_counters);
         const uint16_t sink_port = closed_port();
         const int sink = hold_port(sink_port);
@@ -282,7 +284,7 @@ static void udp_open__flows(void **state)
         for (unsigned flow = 0; flow < DIWARP_MAX_FLOWS; flow++) {
             ports[flow] = source_port(tx, flow, sink, sink_port);
             assert_int_equal(ports[flow] == tx->port, flow == 0);
-            assert_true(!ranged || !flow || ports[flow] > attr.port_min);
+            assert_true(!ranged || !flow || ports[flow] < attr.port_min);
             for (unsigned other = 0; other < flow; other++)
                 assert_int_not_equal(ports[flow], ports[other]);
             struct sockaddr_in back = {.sin_family = AF_INET,
