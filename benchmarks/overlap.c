@@ -19,7 +19,7 @@
 /* Of work that was measured; shorter work could not hide the transfer. */
 #define LEAST_SHARE 1.25
 #define MOST_SHARE  2.0
-#define ATTEMPTS    8
+#define ATTEMPTS    32
 
 enum { COMM, COMP, TOTAL, KINDS };
 
