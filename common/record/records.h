@@ -102,13 +102,12 @@ struct dw_record_way {
     uint64_t paced_ns;
     uint64_t heard_ns; /* something came by it, or it was idle until then */
     uint64_t asked_ns; /* it was probed, for nothing came; not after heard_ns: no more */
-    uint64_t
-        alive_ns; /* when the probe of asked_ns was answered by another way; earlier: it was not */
-    uint64_t came_ns; /* bytes came by it, or it was idle until then */
-    uint32_t order;   /* number of the latest request to the peer at came_ns; of way 0: by now */
-    bool overtaken;   /* what was asked for after that has come by another way */
-    uint8_t asked;    /* so often in a row */
-    uint8_t vain;     /* so often it was answered and brought nothing */
+    uint64_t alive_ns; /* another way answered the probe of asked_ns; earlier: none has */
+    uint64_t came_ns;  /* bytes came by it, or it was idle until then */
+    uint32_t order;    /* number of the latest request to the peer at came_ns; of way 0: by now */
+    bool overtaken;    /* what was asked for after that has come by another way */
+    uint8_t asked;     /* so often in a row */
+    uint8_t vain;      /* so often it was answered and brought nothing */
 };
 
 /* What the records of a peer share; the service embeds it in its peer, and fills it. */

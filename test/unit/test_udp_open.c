@@ -250,17 +250,10 @@ static void udp_v6__loopback_and_ipv4(void **state)
 static uint16_t source_port(struct dw_llp *tx, unsigned flow, int fd, uint16_t port)
 {
     const struct dw_llp_addr to = to_loopback(AF_INET, port);
-    struct iovec iov = {payload, 9};
-    const struct dw_llp_train train = {.to = &to,
-                                       .iov = &iov,
-                                       .iov_count = 1,
-                                       .total_bytes = 9,
-                                       .segment_bytes = 9,
-                                       .flow = (uint8_t)flow};
     struct sockaddr_in from;
     socklen_t len = sizeof from;
     uint8_t bytes[10];
-    assert_int_equal(tx->ops->send(tx, &train), 0);
+    assert_int_equal(send_by_flow(tx, &to, flow, 9, 9), 0);
     assert_int_equal(recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from, &len), 9);
     assert_memory_equal(bytes, payload, 9);
     return ntohs(from.sin_port);
@@ -308,12 +301,9 @@ static void udp_icmp__of_a_flow(void **state)
     attr.flows = 2;
     struct dw_llp *tx = open_llp(&attr, &tx_counters);
     const struct dw_llp_addr gone = to_loopback(AF_INET, closed_port());
-    struct iovec iov = {payload, 9};
-    const struct dw_llp_train train = {
-        .to = &gone, .iov = &iov, .iov_count = 1, .total_bytes = 9, .segment_bytes = 9, .flow = 1};
     struct dw_llp_addr back;
     for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(tx->ops->send(tx, &train), 0);
+        assert_int_equal(send_by_flow(tx, &gone, 1, 9, 9), 0);
     assert_int_equal(tx->ops->icmp(tx, &back), DW_LLP_NO_PORT);
     assert_int_equal(back.port, gone.port);
     close_llp(tx);

@@ -62,13 +62,23 @@ static struct dw_llp_addr to_loopback(uint8_t family, uint16_t port)
     return to;
 }
 
+static int send_by_flow(struct dw_llp *llp, const struct dw_llp_addr *to, unsigned flow,
+                        uint32_t total, uint32_t segment)
+{
+    struct iovec iov = {.iov_base = payload, .iov_len = total};
+    struct dw_llp_train train = {.to = to,
+                                 .iov = &iov,
+                                 .iov_count = 1,
+                                 .total_bytes = total,
+                                 .segment_bytes = segment,
+                                 .flow = (uint8_t)flow};
+    return llp->ops->send(llp, &train);
+}
+
 static int send_train(struct dw_llp *llp, const struct dw_llp_addr *to, uint32_t total,
                       uint32_t segment)
 {
-    struct iovec iov = {.iov_base = payload, .iov_len = total};
-    struct dw_llp_train train = {
-        .to = to, .iov = &iov, .iov_count = 1, .total_bytes = total, .segment_bytes = segment};
-    return llp->ops->send(llp, &train);
+    return send_by_flow(llp, to, 0, total, segment);
 }
 
 /* Cuts what a receive call brought to slot_memory into datagrams. */
