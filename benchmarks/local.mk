@@ -50,8 +50,7 @@ if DW_COMPONENT
 
 if DW_LIBCRYPTO
 noinst_PROGRAMS += benchmarks/cipher_speed
-benchmarks_cipher_speed_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCRYPTO_CFLAGS)
-benchmarks_cipher_speed_LDADD = $(LIBCRYPTO_LIBS)
+benchmarks_cipher_speed_LDADD = libdiwarp_core.la
 endif
 
 noinst_PROGRAMS += benchmarks/known_peers benchmarks/raw_sockets benchmarks/latency_bandwidth \

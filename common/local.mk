@@ -10,6 +10,7 @@ libdiwarp_core_la_SOURCES = \
 	common/base/cells.h \
 	common/base/copy.h \
 	common/base/crypto.h \
+	common/base/gcm.h \
 	common/base/heap.c \
 	common/base/heap.h \
 	common/base/list.h \
@@ -125,11 +126,17 @@ libdiwarp_core_la_SOURCES = \
 	common/wire/rdmap.c \
 	common/wire/rdmap.h
 if DW_LIBCRYPTO
-libdiwarp_core_la_SOURCES += common/base/crypto.c
+libdiwarp_core_la_SOURCES += common/base/crypto.c common/base/gcm_mb.h
+if DW_IPSEC_MB
+libdiwarp_core_la_SOURCES += common/base/gcm_mb.c
+else
+libdiwarp_core_la_SOURCES += common/base/gcm_mb_none.c
+endif
 else
 libdiwarp_core_la_SOURCES += common/base/crypto_none.c
 endif
-EXTRA_DIST += common/base/crypto.c common/base/crypto_none.c
+EXTRA_DIST += common/base/crypto.c common/base/crypto_none.c common/base/gcm_mb.c \
+	common/base/gcm_mb.h common/base/gcm_mb_none.c
 libdiwarp_core_la_CPPFLAGS = $(AM_CPPFLAGS) $(LIBCRYPTO_CFLAGS)
 libdiwarp_core_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) $(DW_LTO_CFLAGS)
 libdiwarp_core_la_LIBADD = $(DW_SYSTEM_LIBS)

@@ -3,6 +3,8 @@
  * directly (provider-cipher(7)): EVP would take a third of the time of a short datagram, most of it
  * to look up by name how long the nonce is. */
 #include "common/base/crypto.h"
+#include "common/base/gcm_mb.h"
+#include "common/base/list.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -92,77 +94,61 @@ static bool find_cipher(void)
 #undef HAS
 }
 
-/* It stays loaded: libcrypto has exit handlers. */
-static void load(void)
-{
-    void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!library) {
-        say(dlerror());
-        return;
-    }
-#define FIND(name)                                                    \
-    if (!(crypto.name = (__typeof__(name) *)dlsym(library, #name))) { \
-        say(dlerror());                                               \
-        return;                                                       \
-    }
-    FUNCTIONS(FIND)
-#undef FIND
-    if (!find_cipher())
-        say(SONAME " has no " CIPHER);
-}
-
-const char *dw_crypto_load(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    return fault[0] ? fault : NULL;
-}
-
 /* ---- AES-128-GCM ---- */
 
-struct dw_gcm {
+struct provided_gcm {
+    struct dw_gcm gcm;
     void *ctx;
     OSSL_FUNC_cipher_encrypt_init_fn *init; /* to encrypt, or to decrypt */
 };
 
-struct dw_gcm *dw_gcm_create(bool encrypts)
+static const struct dw_gcm_ops provided;
+
+static struct provided_gcm *provided_of(struct dw_gcm *gcm)
 {
-    struct dw_gcm *gcm = malloc(sizeof *gcm);
-    if (!gcm || !(gcm->ctx = aes_128_gcm.newctx(aes_128_gcm.provider))) {
-        free(gcm);
+    return dw_container(gcm, struct provided_gcm, gcm);
+}
+
+static struct dw_gcm *create(bool encrypts, bool text)
+{
+    struct provided_gcm *own = malloc(sizeof *own);
+    (void)text;
+    if (!own || !(own->ctx = aes_128_gcm.newctx(aes_128_gcm.provider))) {
+        free(own);
         return NULL;
     }
-    gcm->init = encrypts ? aes_128_gcm.encrypt_init : aes_128_gcm.decrypt_init;
-    return gcm;
+    own->gcm.ops = &provided;
+    own->init = encrypts ? aes_128_gcm.encrypt_init : aes_128_gcm.decrypt_init;
+    return &own->gcm;
 }
 
-void dw_gcm_destroy(struct dw_gcm *gcm)
+static void destroy(struct dw_gcm *gcm)
 {
-    if (!gcm)
-        return;
-    aes_128_gcm.freectx(gcm->ctx);
-    free(gcm);
+    aes_128_gcm.freectx(provided_of(gcm)->ctx);
+    free(provided_of(gcm));
 }
 
-bool dw_gcm_set_key(struct dw_gcm *gcm, const uint8_t key[DW_GCM_KEY_BYTES])
+static bool set_key(struct dw_gcm *gcm, const uint8_t key[DW_GCM_KEY_BYTES])
 {
-    return gcm->init(gcm->ctx, key, DW_GCM_KEY_BYTES, NULL, 0, NULL);
+    struct provided_gcm *own = provided_of(gcm);
+    return own->init(own->ctx, key, DW_GCM_KEY_BYTES, NULL, 0, NULL);
 }
 
-bool dw_gcm_begin(struct dw_gcm *gcm, const uint8_t nonce[DW_GCM_NONCE_BYTES])
+static bool begin(struct dw_gcm *gcm, const uint8_t nonce[DW_GCM_NONCE_BYTES])
 {
-    return gcm->init(gcm->ctx, NULL, 0, nonce, DW_GCM_NONCE_BYTES, NULL);
+    struct provided_gcm *own = provided_of(gcm);
+    return own->init(own->ctx, NULL, 0, nonce, DW_GCM_NONCE_BYTES, NULL);
 }
 
-bool dw_gcm_associate(struct dw_gcm *gcm, const void *data, size_t bytes)
-{
-    return dw_gcm_crypt(gcm, NULL, data, bytes);
-}
-
-bool dw_gcm_crypt(struct dw_gcm *gcm, void *to, const void *from, size_t bytes)
+static bool crypt(struct dw_gcm *gcm, void *to, const void *from, size_t bytes)
 {
     size_t done;
-    return aes_128_gcm.update(gcm->ctx, to, &done, bytes, from, bytes);
+    return aes_128_gcm.update(provided_of(gcm)->ctx, to, &done, bytes, from, bytes);
+}
+
+static bool associate(struct dw_gcm *gcm, const void *data, size_t bytes)
+{
+    return crypt(gcm, NULL, data, bytes);
 }
 
 /* "tag" is what OSSL_CIPHER_PARAM_AEAD_TAG stands for. */
@@ -180,22 +166,34 @@ static bool finish(struct dw_gcm *gcm)
 {
     uint8_t none[DW_GCM_TAG_BYTES];
     size_t done;
-    return aes_128_gcm.final(gcm->ctx, none, &done, sizeof none);
+    return aes_128_gcm.final(provided_of(gcm)->ctx, none, &done, sizeof none);
 }
 
-bool dw_gcm_end(struct dw_gcm *gcm, uint8_t tag[DW_GCM_TAG_BYTES])
+static bool end(struct dw_gcm *gcm, uint8_t tag[DW_GCM_TAG_BYTES])
 {
     OSSL_PARAM params[2];
     set_tag_param(params, tag);
-    return finish(gcm) && aes_128_gcm.get_ctx_params(gcm->ctx, params);
+    return finish(gcm) && aes_128_gcm.get_ctx_params(provided_of(gcm)->ctx, params);
 }
 
-bool dw_gcm_matches(struct dw_gcm *gcm, const uint8_t tag[DW_GCM_TAG_BYTES])
+static bool matches(struct dw_gcm *gcm, const uint8_t tag[DW_GCM_TAG_BYTES])
 {
     OSSL_PARAM params[2];
     set_tag_param(params, tag);
-    return aes_128_gcm.set_ctx_params(gcm->ctx, params) && finish(gcm);
+    return aes_128_gcm.set_ctx_params(provided_of(gcm)->ctx, params) && finish(gcm);
 }
+
+static const struct dw_gcm_ops provided = {
+    .library = "libcrypto",
+    .create = create,
+    .destroy = destroy,
+    .set_key = set_key,
+    .begin = begin,
+    .associate = associate,
+    .crypt = crypt,
+    .end = end,
+    .matches = matches,
+};
 
 /* ---- HMAC-SHA256 ---- */
 
@@ -215,4 +213,43 @@ bool dw_hkdf_expand(const uint8_t prk[DW_HMAC_BYTES], const void *info, size_t i
     const bool good = dw_hmac(prk, DW_HMAC_BYTES, block, info_bytes + 1, mac);
     memcpy(key, mac, DW_GCM_KEY_BYTES);
     return good;
+}
+
+/* ---- loading ---- */
+
+static const struct dw_gcm_ops *libraries[3];
+
+/* It stays loaded: libcrypto has exit handlers. */
+static void load(void)
+{
+    void *library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) {
+        say(dlerror());
+        return;
+    }
+#define FIND(name)                                                    \
+    if (!(crypto.name = (__typeof__(name) *)dlsym(library, #name))) { \
+        say(dlerror());                                               \
+        return;                                                       \
+    }
+    FUNCTIONS(FIND)
+#undef FIND
+    if (!find_cipher()) {
+        say(SONAME " has no " CIPHER);
+        return;
+    }
+    libraries[0] = dw_gcm_mb_load();
+    libraries[libraries[0] != NULL] = &provided;
+}
+
+const char *dw_crypto_load(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, load);
+    return fault[0] ? fault : NULL;
+}
+
+const struct dw_gcm_ops *const *dw_gcm_libraries(void)
+{
+    return libraries;
 }

@@ -10,8 +10,8 @@
 #include "common/llp/llp.h"
 #include "common/wire/bytes.h"
 
-/* About what a context of libcrypto's takes. */
-#define CONTEXT_BYTES 1000
+/* About what a cipher with its key takes. */
+#define CONTEXT_BYTES 1200
 
 /* ---- peers ---- */
 
@@ -186,7 +186,7 @@ static struct dw_auth_cipher *add_cipher(struct dw_auth *auth, bool sends,
 {
     make_room(auth);
     struct dw_auth_cipher *cipher = calloc(1, sizeof *cipher);
-    if (!cipher || !(cipher->gcm = dw_gcm_create(sends))) {
+    if (!cipher || !(cipher->gcm = dw_gcm_create(sends, auth->mode == DIWARP_AUTH_AES_GCM))) {
         free(cipher);
         return NULL;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libcrypto as it is used here, by known answers: GCM's own test cases 1 to 4 (McGrew, Viega;
- * NIST's gcmEncryptExtIV128 has them too), one of NIST's without text, RFC 4231, RFC 5869. */
+/* The libraries as they are used here, by known answers: GCM's own test cases 1 to 4 (McGrew,
+ * Viega; NIST's gcmEncryptExtIV128 has them too), one of NIST's without text, RFC 4231, RFC 5869.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -53,12 +54,15 @@ static const struct {
      "7a43ec1d9c0a5a78a0b16533a6213cab", "", "", "209fcc8d3675ed938e9c7166709dd946"},
 };
 
-/* In pieces of `step` bytes. */
-static void run(struct dw_gcm *gcm, size_t i, size_t step, const struct text *from, uint8_t *to)
+/* In pieces of `step` bytes, associated data only where there is to be no text. */
+static void run(struct dw_gcm *gcm, size_t i, size_t step, bool with_text, const struct text *from,
+                uint8_t *to)
 {
     const struct text nonce = text_of(cases[i].nonce), associated = text_of(cases[i].associated);
     assert_true(dw_gcm_begin(gcm, nonce.bytes));
-    for (size_t at = 0, n; at < associated.len; at += n) {
+    if (with_text)
+        assert_true(dw_gcm_associate(gcm, associated.bytes, associated.len));
+    for (size_t at = 0, n; !with_text && at < associated.len; at += n) {
         n = associated.len - at < step ? associated.len - at : step;
         assert_true(dw_gcm_associate(gcm, associated.bytes + at, n));
     }
@@ -68,33 +72,77 @@ static void run(struct dw_gcm *gcm, size_t i, size_t step, const struct text *fr
     }
 }
 
-static void gcm__known_answers(void **state)
+static void check_answers(const struct dw_gcm_ops *library, bool with_text)
 {
-    (void)state;
     static const size_t steps[] = {MAX_BYTES, 1, 16, 7};
-    struct dw_gcm *encrypts = dw_gcm_create(true), *decrypts = dw_gcm_create(false);
+    struct dw_gcm *encrypts = library->create(true, with_text);
+    struct dw_gcm *decrypts = library->create(false, with_text);
     for (size_t k = 0; k < sizeof cases / sizeof *cases * 4; k++) {
         const size_t i = k / 4, step = steps[k % 4];
         const struct text key = text_of(cases[i].key), text = text_of(cases[i].text);
         const struct text cipher = text_of(cases[i].cipher), right = text_of(cases[i].tag);
         uint8_t to[MAX_BYTES], tag[DW_GCM_TAG_BYTES];
+        if (text.len && !with_text)
+            continue;
         assert_true(dw_gcm_set_key(encrypts, key.bytes) && dw_gcm_set_key(decrypts, key.bytes));
-        run(encrypts, i, step, &text, to);
+        run(encrypts, i, step, with_text, &text, to);
         assert_true(dw_gcm_end(encrypts, tag));
         assert_memory_equal(to, cipher.bytes, cipher.len);
         assert_memory_equal(tag, right.bytes, sizeof tag);
-        run(decrypts, i, step, &cipher, to);
+        run(decrypts, i, step, with_text, &cipher, to);
         assert_true(dw_gcm_matches(decrypts, tag));
         assert_memory_equal(to, text.bytes, text.len);
         for (unsigned bit = 0; bit < 8 * DW_GCM_TAG_BYTES; bit++) {
             tag[bit / 8] ^= (uint8_t)(1u << bit % 8);
-            run(decrypts, i, step, &cipher, to);
+            run(decrypts, i, step, with_text, &cipher, to);
             assert_false(dw_gcm_matches(decrypts, tag));
             tag[bit / 8] ^= (uint8_t)(1u << bit % 8);
         }
     }
     dw_gcm_destroy(encrypts);
     dw_gcm_destroy(decrypts);
+}
+
+static void gcm__known_answers(void **state)
+{
+    (void)state;
+    for (const struct dw_gcm_ops *const *library = dw_gcm_libraries(); *library; library++) {
+        print_message("%s\n", (*library)->library);
+        check_answers(*library, true);
+        check_answers(*library, false);
+    }
+}
+
+/* Datagrams of any length, as diwarp seals and opens them, in pieces: all libraries agree. */
+static void gcm__libraries_agree(void **state)
+{
+    (void)state;
+    enum { HEADER = 60, MOST = 3000 };
+    static uint8_t from[MOST], to[2][MOST], tags[2][DW_GCM_TAG_BYTES];
+    const uint8_t key[DW_GCM_KEY_BYTES] = {1, 2, 3}, nonce[DW_GCM_NONCE_BYTES] = {4, 5};
+    const struct dw_gcm_ops *const *libraries = dw_gcm_libraries();
+    for (size_t i = 0; i < MOST; i++)
+        from[i] = (uint8_t)(i * 7 + i / 251);
+    for (size_t len = HEADER; len < MOST && libraries[1]; len += 1 + len / 50) {
+        for (unsigned with_text = 0; with_text < 2; with_text++) {
+            for (unsigned i = 0; i < 2; i++) {
+                struct dw_gcm *gcm = libraries[i]->create(true, with_text);
+                const size_t half = (len - HEADER) / 2, rest = len - HEADER - half;
+                assert_true(dw_gcm_set_key(gcm, key) && dw_gcm_begin(gcm, nonce) &&
+                            dw_gcm_associate(gcm, from, HEADER));
+                if (with_text)
+                    assert_true(dw_gcm_crypt(gcm, to[i], from + HEADER, half) &&
+                                dw_gcm_crypt(gcm, to[i] + half, from + HEADER + half, rest));
+                else
+                    assert_true(dw_gcm_associate(gcm, from + HEADER, half) &&
+                                dw_gcm_associate(gcm, from + HEADER + half, rest));
+                assert_true(dw_gcm_end(gcm, tags[i]));
+                dw_gcm_destroy(gcm);
+            }
+            assert_memory_equal(tags[0], tags[1], sizeof tags[0]);
+            assert_memory_equal(to[0], to[1], len - HEADER);
+        }
+    }
 }
 
 static void hmac__rfc_4231_case_2(void **state)
@@ -128,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcm__known_answers),
+        cmocka_unit_test(gcm__libraries_agree),
         cmocka_unit_test(hmac__rfc_4231_case_2),
         cmocka_unit_test(hkdf__rfc_5869_case_1),
     };
