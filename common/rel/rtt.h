@@ -81,12 +81,11 @@ static inline void dw_delay_on_sample(struct dw_delay *delay, uint64_t rtt_ns, u
         delay->round = sample;
 }
 
-/* Ends a round; false: it had no sample. */
-static inline bool dw_delay_end_round(struct dw_delay *delay, uint64_t *queued_ns)
+/* Of this round; false: it had no sample. */
+static inline bool dw_delay_query(const struct dw_delay *delay, uint64_t *queued_ns)
 {
     const uint16_t round = delay->round, before = delay->base[1];
     const uint16_t base = before && before < delay->base[0] ? before : delay->base[0];
-    delay->round = 0;
     *queued_ns = round > base ? (uint64_t)(round - base) << DW_DELAY_UNIT_SHIFT : 0;
     return round > 0;
 }

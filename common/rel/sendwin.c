@@ -92,30 +92,49 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
     tx->lost = false;
 }
 
+/* Of this round as far as it tells, else of the one before. */
+static bool queue_is_short(const struct dw_sendwin *win)
+{
+    uint64_t queued_ns;
+    return dw_delay_query(&win->delay, &queued_ns) ? queued_ns <= win->queue_max_ns / 4
+                                                   : win->queue_is_short;
+}
+
 static void begin_round(struct dw_sendwin *win)
 {
-    win->cwnd_acked = 0;
+    win->queue_is_short = queue_is_short(win);
+    win->cwnd_acked = win->cwnd_lost = 0;
     win->cwnd_used = false;
     win->delay.round = 0;
+}
+
+/* For a loss: what is lost of what is under way now belongs to the same event. */
+static void shrink(struct dw_sendwin *win, unsigned cwnd)
+{
+    const uint16_t half_ssthresh = win->ssthresh_datagrams / 2;
+    win->recovery_psn = win->next_psn;
+    begin_round(win);
+    if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
+        win->cwnd_datagrams = (uint16_t)(cwnd > CWND_MIN_DATAGRAMS ? cwnd : CWND_MIN_DATAGRAMS);
+    /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
+    win->ssthresh_datagrams =
+        win->cwnd_datagrams > half_ssthresh ? win->cwnd_datagrams : half_ssthresh;
 }
 
 static void on_loss(struct dw_sendwin *win, const struct dw_tx *tx)
 {
     if (dw_serial_before(tx->psn, win->recovery_psn))
         return;
-    win->recovery_psn = win->next_psn;
-    begin_round(win);
-    const uint16_t half = win->cwnd_datagrams / 2, half_ssthresh = win->ssthresh_datagrams / 2;
-    if (win->cwnd_datagrams > CWND_MIN_DATAGRAMS)
-        win->cwnd_datagrams = half > CWND_MIN_DATAGRAMS ? half : CWND_MIN_DATAGRAMS;
-    /* Where delay had shrunk it before, the loss tells nothing of what lies between. */
-    win->ssthresh_datagrams =
-        win->cwnd_datagrams > half_ssthresh ? win->cwnd_datagrams : half_ssthresh;
+    const unsigned cwnd = win->cwnd_datagrams;
+    if (!win->queue_max_ns || !queue_is_short(win))
+        shrink(win, cwnd * 7 / 10);
+    else if (++win->cwnd_lost > 1 && win->cwnd_lost > cwnd / 8)
+        shrink(win, cwnd / 2);
 }
 
-static void grow(struct dw_sendwin *win, bool queue_is_short)
+static void grow(struct dw_sendwin *win, bool doubles)
 {
-    const unsigned cwnd = win->cwnd_datagrams, more = queue_is_short ? 2 * cwnd : cwnd + 1;
+    const unsigned cwnd = win->cwnd_datagrams, more = doubles ? 2 * cwnd : cwnd + 1;
     if (cwnd == win->ssthresh_datagrams && cwnd < win->max_datagrams)
         win->ssthresh_datagrams++;
     win->cwnd_datagrams = more < win->ssthresh_datagrams ? (uint16_t)more : win->ssthresh_datagrams;
@@ -130,7 +149,7 @@ static void take_round(struct dw_sendwin *win, unsigned acked)
     win->cwnd_acked = (uint16_t)(win->cwnd_acked + acked);
     if (win->cwnd_acked < cwnd)
         return;
-    const bool known = dw_delay_end_round(&win->delay, &queued_ns);
+    const bool known = dw_delay_query(&win->delay, &queued_ns);
     const bool is_long = known && win->queue_max_ns && queued_ns > win->queue_max_ns;
     /* Few datagrams do not make a queue: then it is others', or the peer was busy. */
     if (is_long && win->cwnd_used && cwnd >= floor)

@@ -8,10 +8,11 @@
  * does not acknowledge it; in both cases only if acknowledgements report it by now: if it is one of
  * the first DW_SACK_DATAGRAMS from the oldest on. Time alone makes none lost: the peer may compute.
  *
- * A loss halves the congestion window (RFC 5681). Where each datagram of a round waited in queues
- * for longer than `queue_max_ns`, it shrinks by a quarter: a switch's buffer need not overflow for
- * the senders to learn of it. It grows by one in a round, and doubles up to `ssthresh_datagrams`
- * where the queue is short again.
+ * A loss shrinks the congestion window as CUBIC's (RFC 9438), unless queues on the way are known to
+ * be short: then one, or up to one in eight of a round, is taken for a bad link; more halve it.
+ * Where each datagram of a round waited in queues for longer than `queue_max_ns`, it shrinks by a
+ * quarter: a switch's buffer need not overflow for the senders to learn of it. It grows by one in a
+ * round, and doubles up to `ssthresh_datagrams` where the queue is short again.
  */
 #pragma once
 
@@ -40,9 +41,11 @@ struct dw_sendwin {
     uint16_t cwnd_datagrams;
     uint16_t ssthresh_datagrams; /* what loss has left of it, and what it has regained */
     uint16_t cwnd_acked;         /* in this round: a full window acknowledged ends it */
+    uint16_t cwnd_lost;          /* likewise */
     uint16_t count;              /* of unacked */
     struct dw_delay delay;
     bool cwnd_used : 1;      /* in this round, half of it or more */
+    bool queue_is_short : 1; /* in the last round that tells */
     bool any_lost : 1;       /* of unacked, perhaps; its owner, who sends them again, clears it */
     uint8_t floor_datagrams; /* delay does not shrink it further; the owner may change it */
     uint32_t queue_max_ns;   /* 0: delay does not matter */

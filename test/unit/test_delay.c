@@ -17,22 +17,23 @@ static uint64_t queued_after(struct dw_delay *delay, uint64_t rtt_ns, uint64_t n
     uint64_t queued_ns;
 
     dw_delay_on_sample(delay, rtt_ns, now_ns);
-    assert_true(dw_delay_end_round(delay, &queued_ns));
+    assert_true(dw_delay_query(delay, &queued_ns));
+    delay->round = 0;
     return queued_ns;
 }
 
-static void delay_end_round__least_of_it_less_the_base(void **state)
+static void delay_query__least_of_a_round_less_the_base(void **state)
 {
     (void)state;
     struct dw_delay delay = {0};
     uint64_t queued_ns;
 
-    assert_false(dw_delay_end_round(&delay, &queued_ns));
+    assert_false(dw_delay_query(&delay, &queued_ns));
     assert_int_equal(queued_after(&delay, 10 * UNIT, 0), 0);
     dw_delay_on_sample(&delay, 90 * UNIT, 0);
     dw_delay_on_sample(&delay, 50 * UNIT, 0);
     assert_int_equal(queued_after(&delay, 70 * UNIT, 0), 40 * UNIT);
-    assert_false(dw_delay_end_round(&delay, &queued_ns));
+    assert_false(dw_delay_query(&delay, &queued_ns));
     assert_int_equal(queued_after(&delay, 5 * UNIT, 0), 0);
     assert_int_equal(queued_after(&delay, 10 * UNIT, 0), 5 * UNIT);
 }
@@ -66,7 +67,7 @@ static void delay__extremes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delay_end_round__least_of_it_less_the_base),
+        cmocka_unit_test(delay_query__least_of_a_round_less_the_base),
         cmocka_unit_test(delay_base__is_forgotten_after_two_periods),
         cmocka_unit_test(delay__extremes),
     };

@@ -12,7 +12,7 @@
 
 #define US 1000ull /* in nanoseconds */
 
-static void sendwin_cwnd__halves_once_for_one_event(void **state)
+static void sendwin_cwnd__shrinks_once_for_one_event(void **state)
 {
     (void)state;
     struct dw_sendwin win;
@@ -21,10 +21,10 @@ static void sendwin_cwnd__halves_once_for_one_event(void **state)
     fill(&win, txs, 32);
     assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS);
     assert_int_equal(dw_sendwin_on_probe_reply(&win, 10), 10);
-    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS / 2);
+    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS * 7 / 10);
     assert_int_equal(dw_sendwin_on_probe_reply(&win, 32), 22); /* sent before the first was told */
-    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS / 2);
-    for (unsigned i = 32; i < 40; i++) {
+    assert_int_equal(win.cwnd_datagrams, DW_WINDOW_DATAGRAMS * 7 / 10);
+    for (unsigned i = 32; i < 48; i++) {
         txs[i] = (struct dw_tx){.truesize_bytes = SIZE};
         dw_sendwin_on_send(&win, &txs[i], i + 1);
         dw_sendwin_on_probe_reply(&win, i + 1); /* a new event each */
@@ -62,7 +62,10 @@ static void sendwin_cwnd__never_above_a_small_window(void **state)
         dw_sendwin_init(&win, FIRST, max, UINT32_MAX, max, 0, 0);
         dw_sendwin_on_send(&win, &tx, 1);
         assert_int_equal(dw_sendwin_on_probe_reply(&win, 2), 1);
-        assert_int_equal(win.cwnd_datagrams, max < CWND_MIN ? max : CWND_MIN);
+        const uint32_t less = max * 7 / 10;
+        assert_int_equal(win.cwnd_datagrams, max < CWND_MIN    ? max
+                                             : less < CWND_MIN ? CWND_MIN
+                                                               : less);
     }
 }
 
@@ -172,9 +175,59 @@ static void sendwin_cwnd__no_doubling_after_loss(void **state)
     dw_list_remove(&tx.link);
     win.count = 0;
     win.bytes = 0;
-    for (unsigned cwnd = 32; cwnd < 40; cwnd++) {
+    for (unsigned cwnd = 44; cwnd < 52; cwnd++) {
         assert_int_equal(win.cwnd_datagrams, cwnd);
         pass_round(&win, 50 * US);
+    }
+}
+
+/* The first `lost` datagrams of a round, each of which waits so long in a queue. */
+static void lose_of_round(struct dw_sendwin *win, unsigned lost, uint64_t rtt_ns)
+{
+    static uint64_t now_ns;
+    struct dw_tx txs[DW_WINDOW_DATAGRAMS];
+    struct dw_list acked;
+    struct dw_sendwin_result result;
+    const uint32_t first = win->next_psn;
+    const unsigned n = win->cwnd_datagrams < 60 ? win->cwnd_datagrams : 60;
+
+    dw_list_init(&acked);
+    for (unsigned i = 0; i < n; i++) {
+        txs[i] = (struct dw_tx){.truesize_bytes = SIZE};
+        dw_sendwin_on_send(win, &txs[i], now_ns);
+    }
+    now_ns += rtt_ns;
+    const uint64_t sack = ((1ull << n) - 1) >> lost << (lost - 1); /* bit 0: first + 1 */
+    assert_int_equal(
+        dw_sendwin_on_ack(win, first, sack & ((1ull << (n - 1)) - 1), now_ns, &acked, &result), 0);
+    assert_int_equal(result.lost, lost);
+    for (unsigned i = 0; i < lost; i++)
+        dw_sendwin_on_resend(win, &txs[i], now_ns);
+    assert_int_equal(dw_sendwin_on_ack(win, win->next_psn, 0, now_ns, &acked, &result), 0);
+}
+
+static void sendwin_cwnd__loss_without_a_queue(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned lost;
+        uint64_t rtt_ns;
+        unsigned cwnd_datagrams;
+    } cases[] = {
+        {1, 100 * US, 48},            /* a bad link */
+        {6, 100 * US, 48},            /* one in eight */
+        {7, 100 * US, 24},            /* too many */
+        {1, 400 * US, 48 * 7 / 10},   /* there is a queue */
+        {20, 2000 * US, 48 * 7 / 10}, /* one event */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dw_sendwin win;
+        dw_sendwin_init(&win, FIRST, 48, UINT32_MAX, 48, 4, 1000 * US);
+        for (unsigned k = 0; k < 8; k++)
+            pass_round(&win, 100 * US);
+        assert_int_equal(win.cwnd_datagrams, 48);
+        lose_of_round(&win, cases[i].lost, cases[i].rtt_ns);
+        assert_in_range(win.cwnd_datagrams, cases[i].cwnd_datagrams, cases[i].cwnd_datagrams + 1);
     }
 }
 
@@ -198,20 +251,21 @@ static void sendwin_cwnd__loss_long_after_the_last(void **state)
         }
         dw_sendwin_on_send(&win, &tx, 2);
         assert_int_equal(dw_sendwin_on_probe_reply(&win, 3), 1);
-        assert_int_equal(win.cwnd_datagrams, 4);
+        assert_int_equal(win.cwnd_datagrams, 5);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sendwin_cwnd__halves_once_for_one_event),
+        cmocka_unit_test(sendwin_cwnd__shrinks_once_for_one_event),
         cmocka_unit_test(sendwin_cwnd__room_again__stays),
         cmocka_unit_test(sendwin_cwnd__never_above_a_small_window),
         cmocka_unit_test(sendwin_cwnd__grows_by_one_a_window),
         cmocka_unit_test(sendwin_cwnd__follows_the_delay),
         cmocka_unit_test(sendwin_cwnd__delay_of_a_few_or_without_a_limit_is_nothing),
         cmocka_unit_test(sendwin_cwnd__no_doubling_after_loss),
+        cmocka_unit_test(sendwin_cwnd__loss_without_a_queue),
         cmocka_unit_test(sendwin_cwnd__loss_long_after_the_last),
     };
 
