@@ -146,7 +146,7 @@ static void take_round(struct dw_sendwin *win, unsigned acked)
     const unsigned cwnd = win->cwnd_datagrams, floor = win->floor_datagrams;
     const unsigned less = cwnd - cwnd / 4;
     uint64_t queued_ns;
-    win->cwnd_acked = (uint16_t)(win->cwnd_acked + acked);
+    win->cwnd_acked = (win->cwnd_acked + acked) & 0x3ff;
     if (win->cwnd_acked < cwnd)
         return;
     const bool known = dw_delay_query(&win->delay, &queued_ns);

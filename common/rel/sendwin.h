@@ -40,8 +40,8 @@ struct dw_sendwin {
     uint16_t max_datagrams;
     uint16_t cwnd_datagrams;
     uint16_t ssthresh_datagrams; /* what loss has left of it, and what it has regained */
-    uint16_t cwnd_acked;         /* in this round: a full window acknowledged ends it */
-    uint16_t cwnd_lost;          /* likewise */
+    uint16_t cwnd_acked : 10;    /* in this round: a full window acknowledged ends it */
+    uint16_t cwnd_lost : 6;      /* likewise */
     uint16_t count;              /* of unacked */
     struct dw_delay delay;
     bool cwnd_used : 1;      /* in this round, half of it or more */
