@@ -151,7 +151,7 @@ TOOL_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 # They are there when the program starts, and count in every call.
 TOOL_CFLAGS = $(AM_CFLAGS) -ftls-model=initial-exec
 
-pkglib_LTLIBRARIES = benchmarks/mpi_time.la benchmarks/mpi_memory.la
+pkglib_LTLIBRARIES += benchmarks/mpi_time.la benchmarks/mpi_memory.la
 
 benchmarks_mpi_time_la_SOURCES = $(MPI_TIME_SOURCES) benchmarks/mpi_time_report.c \
 	benchmarks/tool_output.c benchmarks/tool_output.h

@@ -82,6 +82,7 @@ enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
 /* diwarp_device_attr_init() gives defaults for all of it. Strings are borrowed during the call. */
 struct diwarp_device_attr {
     struct diwarp_name name;
+    uint64_t token;              /* told with its address; 0: a random one */
     const char *if_include;      /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
     const char *if_exclude;      /* names or CIDR; ignored when if_include is set */
     uint16_t port_min, port_max; /* 0, 0: any free port; port_max 0: port_min only. Where
@@ -180,6 +181,7 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(forwarded, "datagrams", "came for a process that shares the port, and were sent on")       \
     X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
     X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
+    X(drop_qkey, "datagrams", "dropped: of UD, with another Q_Key than the queue pair has")      \
     X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
     X(drop_auth, "datagrams",                                                                    \
       "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)")                     \
@@ -318,21 +320,28 @@ enum diwarp_qp_type {
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
-    uint32_t max_send_wr;    /* RD: bound, for each peer and 8,192 at most, of requests not ended
-                              * (Sends: not copied); then posts to that peer give -ENOMEM */
-    uint32_t max_recv_wr;    /* UD: bound of posted receives, and of records; of either a source
-                              * holds no more, amid its messages, than it leaves to others */
-    uint32_t max_msg_bytes;  /* of a Send; longer ones are lost (drop_header): the same for all */
-    uint64_t record_time_ns; /* UD: a partial record is handed over this long after it began */
+    uint32_t max_send_wr;     /* RD: bound, for each peer and 8,192 at most, of requests not ended
+                               * (Sends: not copied); then posts to that peer give -ENOMEM */
+    uint32_t max_recv_wr;     /* UD: bound of posted receives, and of records; of either a source
+                               * holds no more, amid its messages, than it leaves to others */
+    uint32_t max_msg_bytes;   /* of a Send; longer ones are lost (drop_header): the same for all */
+    uint64_t record_time_ns;  /* UD: a partial record is handed over this long after it began */
+    uint32_t qpn;             /* 24 bits; 0: one that the device has not given out for long */
+    uint32_t qkey;            /* UD: see diwarp_set_qkey() */
+    uint32_t recv_lead_bytes; /* UD: of the memory of a receive, before the message; as it is */
 };
 
 struct diwarp_qp;
 struct diwarp_ah;
 DIWARP_EXPORT void diwarp_qp_attr_init(struct diwarp_qp_attr *attr);
 /* All of a device share a UDP socket; the first opens it. -EADDRINUSE: no free port in the range.
- * `why` may be NULL. */
+ * -EEXIST: another one has that number. `why` may be NULL. */
 DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
                                    struct diwarp_qp **qp, struct diwarp_diagnosis *why);
+/* UD: what others must know to send to it. A Send that bears another Q_Key is dropped; wr.ud.
+ * remote_qkey of a Send is that of its destination, or, where its highest bit is set, stands for
+ * the sender's own (InfiniBand 10.2.5), as a Write-Record has it. */
+DIWARP_EXPORT void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey);
 /* Sets attr.shared_cores of the device. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
 /* Drops all that is queued (see diwarp_drain_qp()) and its completions; with the device's last

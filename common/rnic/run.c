@@ -251,7 +251,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->device = device;
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
-    port->datagrams.token = dw_device_random(device);
+    port->datagrams.token = device->attr.token ? device->attr.token : dw_device_random(device);
     port->datagrams.incarnation = (uint32_t)dw_device_random(device);
     port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
     port->datagrams.name = device->attr.name;

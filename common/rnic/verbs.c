@@ -93,8 +93,16 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
 
 /* ---- making and ending ---- */
 
-/* Joins the service's part of the port, which begins with its first QP there, under a number that
- * no QP of the port has; that of one that is gone comes last. */
+/* A number that no QP of the port has; that of one that is gone comes last. */
+static uint32_t next_qpn(struct dw_port *port)
+{
+    do
+        port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
+    while (dw_map_get(&port->qp_by_num, port->last_qpn));
+    return port->last_qpn;
+}
+
+/* Joins the service's part of the port, which begins with its first QP there. */
 static int join(struct diwarp_qp *qp)
 {
     struct dw_port *port = qp->port;
@@ -103,10 +111,9 @@ static int join(struct diwarp_qp *qp)
     if (rc)
         return rc;
     qp->state = *state;
-    do
-        port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
-    while (dw_map_get(&port->qp_by_num, port->last_qpn));
-    qp->num = port->last_qpn;
+    qp->num = qp->attr.qpn ? qp->attr.qpn : next_qpn(port);
+    if (dw_map_get(&port->qp_by_num, qp->num))
+        return -EEXIST;
     if (dw_map_put(&port->qp_by_num, qp->num, qp))
         return -ENOMEM;
     rc = qp->service->create(qp);
@@ -124,7 +131,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if (why)
         why->text[0] = '\0';
     if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
-        !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30) {
+        !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30 ||
+        attr->qpn > DW_QPN_MAX) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }
@@ -159,6 +167,13 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);
     free(qp);
+}
+
+void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey)
+{
+    dw_lock(qp->pd->device);
+    qp->attr.qkey = qkey;
+    dw_unlock(qp->pd->device);
 }
 
 void diwarp_qp_share_cores(struct diwarp_qp *qp)

@@ -10,6 +10,7 @@
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    const uint32_t lead_bytes = qp->attr.recv_lead_bytes;
     struct dw_ud_recv *recv = ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv) : NULL;
     if (!recv)
         return -ENOMEM;
@@ -20,7 +21,7 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
         return (int)total;
     }
     recv->wr_id = wr->wr_id;
-    recv->length = (uint32_t)total;
+    recv->length = (uint32_t)total > lead_bytes ? (uint32_t)total - lead_bytes : 0;
     recv->sge_count = (unsigned)wr->num_sge;
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
@@ -36,10 +37,11 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
     return recv;
 }
 
-static void scatter(const struct dw_ud_recv *recv, uint32_t offset, const struct dw_segment *from)
+static void scatter(const struct dw_ud_recv *recv, size_t lead_bytes, uint32_t offset,
+                    const struct dw_segment *from)
 {
     const uint8_t *data = from->payload;
-    size_t skip = offset, left = from->bytes;
+    size_t skip = lead_bytes + offset, left = from->bytes;
     for (unsigned i = 0; i < recv->sge_count && left; i++) {
         const struct iovec *sge = &recv->sge[i];
         const size_t before = skip < sge->iov_len ? skip : sge->iov_len;
@@ -92,7 +94,7 @@ static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         return &counters->drop_header;
     if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
         return &counters->drop_no_buffer;
-    scatter(message->recv, ddp->mo, segment);
+    scatter(message->recv, ud->qp.attr.recv_lead_bytes, ddp->mo, segment);
     if (ddp->last)
         message->total = (uint32_t)end;
     if (message->total && message->map.bytes >= message->total) {
@@ -115,7 +117,7 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     if (!recv)
         return &dw_ud_counters(ud)->drop_no_buffer;
     dw_seen_add(&source->begun[DW_UD_SEND], ddp->msn);
-    scatter(recv, 0, segment);
+    scatter(recv, ud->qp.attr.recv_lead_bytes, 0, segment);
     complete_recv(ud, source, recv, ddp, segment->bytes);
     free(recv);
     return NULL;
@@ -127,6 +129,10 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     (void)state;
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct diwarp_counters *counters = dw_ud_counters(ud);
+    if (arrival->header.psn != qp->attr.qkey) {
+        counters->drop_qkey++;
+        return;
+    }
     struct dw_ud_source *source = dw_ud_source_of(ud, &arrival->header, now_ns);
     struct dw_segment segment;
     uint32_t offset = 0;

@@ -15,6 +15,7 @@ struct outgoing {
     const struct diwarp_ah *ah;
     struct dw_ddp_header ddp;      /* of what is left */
     struct dw_write_record record; /* likewise; of a Send, too: how far it is */
+    uint32_t qkey;
     struct iovec iov[DW_MAX_SGE];
 };
 
@@ -33,6 +34,7 @@ static uint32_t build(struct outgoing *out, uint8_t *buf, uint32_t payload)
         .number = ++datagrams->number,
         .dst_qpn = out->ah->qpn,
         .src_qpn = out->ud->qp.num,
+        .psn = out->qkey,
         .timestamp = (uint16_t)(out->ud->qp.port->ran_ns >> DW_TIMESTAMP_SHIFT),
     };
     out->ddp.last = out->record.offset + payload == out->record.total;
@@ -124,7 +126,9 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     const enum dw_ud_kind kind = write ? DW_UD_RECORD : DW_UD_SEND;
     if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
-    struct outgoing out = {.ud = ud, .ah = ah};
+    const bool own_qkey = write || wr->wr.ud.remote_qkey >> 31;
+    struct outgoing out = {
+        .ud = ud, .ah = ah, .qkey = own_qkey ? qp->attr.qkey : wr->wr.ud.remote_qkey};
     const uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
     const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov);
     if (total < 0 || (write && !total))

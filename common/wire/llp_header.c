@@ -51,7 +51,7 @@ int dw_llp_header_get(struct dw_llp_header *h, const uint8_t *buf, size_t len)
     if (h->type >= DW_LLP_TYPES || (h->flags & ~DW_LLP_FLAGS))
         return -EPROTO;
     if (h->type == DW_LLP_UD &&
-        (h->credit_kib || h->psn || h->ack || h->sack || (h->flags & DW_LLP_REFUSING)))
+        (h->credit_kib || h->ack || h->sack || (h->flags & DW_LLP_REFUSING)))
         return -EPROTO;
     if (h->flags & DW_LLP_SEALED ? h->flags & DW_LLP_NO_CRC : h->flags & DW_LLP_SOURCE_KEY)
         return -EPROTO;

@@ -24,7 +24,7 @@
 #define DW_MTU_MIN_BYTES 576u
 
 enum dw_llp_type {
-    DW_LLP_UD = 0,          /* unreliable: psn, ack, sack, credit, REFUSING are 0 */
+    DW_LLP_UD = 0,          /* unreliable: psn is a Q_Key; ack, sack, credit, REFUSING are 0 */
     DW_LLP_DATA = 1,        /* RD, takes a PSN */
     DW_LLP_RECORD = 2,      /* RD, no PSN: segments that a validity map or a timer covers */
     DW_LLP_ACK = 3,         /* RD, no segments */

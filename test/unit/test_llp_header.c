@@ -304,7 +304,7 @@ static void llp_header_get__flags(void **state)
     }
 }
 
-/* Each bit of what is 0 on UD: REFUSING, GOES_ON, credit, PSN, ack, SACK. */
+/* Each bit of what is 0 on UD: REFUSING, GOES_ON, credit, ack, SACK. */
 static void llp_header_get__ud_unused_fields(void **state)
 {
     struct vector v;
@@ -328,7 +328,7 @@ static void llp_header_get__ud_unused_fields(void **state)
         }
         v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
         assert_int_equal(dw_llp_header_get(&header, v.bytes, v.len),
-                         byte < 4 || (byte >= 40 && byte < 56) ? -EPROTO : 0);
+                         byte < 4 || (byte >= 44 && byte < 56) ? -EPROTO : 0);
         v.bytes[byte] ^= (uint8_t)(1u << bit % 8);
     }
 }

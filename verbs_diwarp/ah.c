@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/ah.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_diwarp/query.h"
+
+static int by_qpn(const void *a, const void *b)
+{
+    const uint32_t left = ((const struct dv_destination *)a)->qpn;
+    const uint32_t right = ((const struct dv_destination *)b)->qpn;
+    return left < right ? -1 : left > right;
+}
+
+static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn)
+{
+    struct dv_context *context = dv_context_of(ah->ah.context);
+    const struct diwarp_address address = dv_address_of(context, ah->attr.grh.dgid.raw + 12, qpn);
+    struct dv_destination *destination = malloc(sizeof *destination);
+    if (!destination)
+        return dv_fail(ENOMEM);
+    destination->qpn = qpn;
+    const int rc = diwarp_create_ah(context->port_qp, &address, &destination->core);
+    if (rc) {
+        free(destination);
+        return dv_fail(-rc);
+    }
+    if (!tsearch(destination, &ah->destinations, by_qpn)) {
+        diwarp_destroy_ah(destination->core);
+        free(destination);
+        return dv_fail(ENOMEM);
+    }
+    return destination;
+}
+
+struct diwarp_ah *dv_ah_find(struct ibv_ah *ibv_ah, uint32_t qpn)
+{
+    struct dv_ah *ah = (struct dv_ah *)ibv_ah;
+    const struct dv_destination wanted = {.qpn = qpn};
+    if (!ah->last || ah->last->qpn != qpn) {
+        struct dv_destination *const *found = tfind(&wanted, &ah->destinations, by_qpn);
+        struct dv_destination *destination = found ? *found : add(ah, qpn);
+        if (!destination)
+            return NULL;
+        ah->last = destination;
+    }
+    return ah->last->core;
+}
+
+static void forget(void *node)
+{
+    struct dv_destination *destination = node;
+    diwarp_destroy_ah(destination->core);
+    free(destination);
+}
+
+static bool is_mapped(const union ibv_gid *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+    return !memcmp(gid->raw, prefix, sizeof prefix);
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_create_ah)(pd, attr);
+    struct dv_context *context = dv_context_of(pd->context);
+    if (attr->port_num != 1 || !attr->is_global || attr->grh.sgid_index >= context->gid_count ||
+        !is_mapped(&attr->grh.dgid))
+        return dv_fail(EINVAL);
+    struct dv_ah *ah = calloc(1, sizeof *ah);
+    if (!ah)
+        return dv_fail(ENOMEM);
+    ah->ah = (struct ibv_ah){.context = pd->context, .pd = pd};
+    ah->attr = *attr;
+    dv_lock(context);
+    ((struct dv_pd *)pd)->users++;
+    dv_unlock(context);
+    return &ah->ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ibv_ah)
+{
+    if (!dv_is_ours(ibv_ah->context))
+        return DV_REAL(ibv_destroy_ah)(ibv_ah);
+    struct dv_ah *ah = (struct dv_ah *)ibv_ah;
+    struct dv_context *context = dv_context_of(ibv_ah->context);
+    dv_lock(context);
+    tdestroy(ah->destinations, forget);
+    ((struct dv_pd *)ibv_ah->pd)->users--;
+    dv_unlock(context);
+    free(ah);
+    return 0;
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+                        struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_init_ah_from_wc)(context, port_num, wc, grh, attr);
+    *attr =
+        (struct ibv_ah_attr){.port_num = port_num,
+                             .is_global = 1,
+                             .grh = {.dgid = {.raw = {[10] = 0xff, [11] = 0xff}}, .hop_limit = 64}};
+    if (!(wc->wc_flags & IBV_WC_GRH))
+        return -1;
+    memcpy(attr->grh.dgid.raw + 12, (const uint8_t *)grh + 32, 4); /* the source, see cq.c */
+    return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+                                     uint8_t port_num)
+{
+    struct ibv_ah_attr attr;
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_create_ah_from_wc)(pd, wc, grh, port_num);
+    return ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) ? dv_fail(EINVAL)
+                                                                      : ibv_create_ah(pd, &attr);
+}
+
+/* There are no MAC addresses to resolve: UDP does. */
+int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
+                                uint8_t eth_mac[6], uint16_t *vid)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_resolve_eth_l2_from_gid)(context, attr, eth_mac, vid);
+    memset(eth_mac, 0, 6);
+    if (vid)
+        *vid = UINT16_MAX; /* no VLAN */
+    return 0;
+}

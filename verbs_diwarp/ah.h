@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Address handles: verbs' lead to a host, diwarp's to a queue pair there. */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+/* The handle for one queue pair behind an address, made when it is first asked for; with the
+ * context's lock held. NULL with errno set: no memory, or nothing leads there. */
+struct diwarp_ah *dv_ah_find(struct ibv_ah *ah, uint32_t qpn);

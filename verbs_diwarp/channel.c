@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct dv_channel *channel_of(const struct dv_cq *cq)
+{
+    return (struct dv_channel *)cq->cq.channel;
+}
+
+/* ---- completion channels ---- */
+
+void dv_channel_push(struct dv_cq *cq)
+{
+    struct dv_channel *channel = channel_of(cq);
+    if (!cq->waiting++) {
+        struct dv_cq **last = &channel->first;
+        while (*last)
+            last = &(*last)->next;
+        cq->next = NULL;
+        *last = cq;
+    }
+    (void)!eventfd_write(channel->channel.fd, 1);
+}
+
+static void take_out(struct dv_cq *cq)
+{
+    struct dv_cq **at = &channel_of(cq)->first;
+    while (*at != cq)
+        at = &(*at)->next;
+    *at = cq->next;
+}
+
+void dv_channel_leave(struct dv_cq *cq)
+{
+    struct dv_context *context = dv_context_of(cq->cq.context);
+    pthread_mutex_lock(&cq->cq.mutex);
+    while (cq->cq.comp_events_completed != cq->events)
+        pthread_cond_wait(&cq->cq.cond, &cq->cq.mutex);
+    pthread_mutex_unlock(&cq->cq.mutex);
+    if (!cq->cq.channel)
+        return;
+    dv_lock(context);
+    cq->cq.channel->refcnt--;
+    if (cq->waiting)
+        take_out(cq);
+    for (struct pollfd readable = {.fd = cq->cq.channel->fd, .events = POLLIN};
+         cq->waiting && poll(&readable, 1, 0) == 1; cq->waiting--) {
+        eventfd_t one;
+        (void)!eventfd_read(readable.fd, &one);
+    }
+    dv_unlock(context);
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_create_comp_channel)(context);
+    const int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    struct dv_channel *channel = fd < 0 ? NULL : calloc(1, sizeof *channel);
+    if (!channel) {
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    channel->channel = (struct ibv_comp_channel){.context = context, .fd = fd};
+    return &channel->channel;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    if (!dv_is_ours(channel->context))
+        return DV_REAL(ibv_destroy_comp_channel)(channel);
+    if (channel->refcnt)
+        return EBUSY;
+    close(channel->fd);
+    free(channel);
+    return 0;
+}
+
+/* One that is left to be taken; NULL: its CQ has gone meanwhile. */
+static struct dv_cq *take_event(struct dv_channel *channel)
+{
+    struct dv_context *context = dv_context_of(channel->channel.context);
+    dv_lock(context);
+    struct dv_cq *cq = channel->first;
+    if (cq) {
+        if (!--cq->waiting)
+            take_out(cq);
+        pthread_mutex_lock(&cq->cq.mutex);
+        cq->events++;
+        pthread_mutex_unlock(&cq->cq.mutex);
+    }
+    dv_unlock(context);
+    return cq;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, void **cq_context)
+{
+    if (!dv_is_ours(ibv_channel->context))
+        return DV_REAL(ibv_get_cq_event)(ibv_channel, cq, cq_context);
+    struct dv_channel *channel = (struct dv_channel *)ibv_channel;
+    struct dv_cq *taken;
+    do {
+        eventfd_t one;
+        if (eventfd_read(ibv_channel->fd, &one))
+            return -1;
+        taken = take_event(channel);
+    } while (!taken);
+    *cq = &taken->cq;
+    *cq_context = taken->cq.cq_context;
+    return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+    if (!dv_is_ours(cq->context)) {
+        DV_REAL(ibv_ack_cq_events)(cq, n);
+        return;
+    }
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += n;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+/* ---- asynchronous events, through a pipe ---- */
+
+/* A program that never reads its events fills the pipe; further ones are of no use to it. */
+void dv_async_push(struct dv_context *context, const struct ibv_async_event *event)
+{
+    (void)!write(context->async_write, event, sizeof *event);
+}
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_get_async_event)(context, event);
+    return read(context->async_fd, event, sizeof *event) == sizeof *event ? 0 : -1;
+}
+
+/* Of ours nothing is kept. */
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+    const bool ours =
+        event->event_type == IBV_EVENT_CQ_ERR && dv_is_ours(event->element.cq->context);
+    if (!ours)
+        DV_REAL(ibv_ack_async_event)(event);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/cq.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "verbs_diwarp/channel.h"
+
+#define BATCH 16
+
+void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
+{
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    if (cq->count == cq->size) {
+        if (!cq->overrun)
+            dv_async_push(
+                dv_context_of(ibv_cq->context),
+                &(struct ibv_async_event){.element.cq = ibv_cq, .event_type = IBV_EVENT_CQ_ERR});
+        cq->overrun = true;
+        return;
+    }
+    cq->entries[(cq->head + cq->count++) % cq->size] = *wc;
+    const bool wanted = cq->armed == DV_ARMED || (cq->armed == DV_ARMED_SOLICITED &&
+                                                  (solicited || wc->status != IBV_WC_SUCCESS));
+    if (!wanted || !ibv_cq->channel)
+        return;
+    cq->armed = DV_NOT_ARMED;
+    dv_channel_push(cq);
+}
+
+void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)
+{
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < cq->count; i++) {
+        const struct ibv_wc *wc = &cq->entries[(cq->head + i) % cq->size];
+        if (wc->qp_num != qp_num)
+            cq->entries[(cq->head + kept++) % cq->size] = *wc;
+    }
+    cq->count = kept;
+}
+
+/* The Global Routing Header of what came by IPv4 (InfiniBand annex A17.4.5.2): 20 bytes that mean
+ * nothing, and the IPv4 header, as far as a receiver can use it. */
+static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
+                    const struct diwarp_wc *done)
+{
+    uint8_t grh[DV_GRH_BYTES] = {[20] = 0x45, [28] = 64, [29] = IPPROTO_UDP};
+    const uint16_t length = htons((uint16_t)(DV_GRH_BYTES / 2 + done->wc.byte_len));
+    const uint32_t source = htonl(done->src.job);
+    memcpy(grh + 22, &length, sizeof length);
+    memcpy(grh + 32, &source, sizeof source);
+    memcpy(grh + 36, context->gids[0].ip, 4);
+    const uint8_t *from = grh;
+    for (unsigned i = 0; i < DV_MAX_SGE; i++) {
+        memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
+        from += recv->lead[i].iov_len;
+    }
+}
+
+static void release(struct dv_qp *qp, struct dv_recv *recv)
+{
+    recv->posted = false;
+    qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
+}
+
+static void sort(struct dv_context *context, const struct diwarp_wc *done)
+{
+    struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
+    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num)
+        return;
+    struct ibv_wc wc = done->wc;
+    if (wc.opcode != IBV_WC_RECV) {
+        dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
+        return;
+    }
+    struct dv_recv *recv = &qp->recvs[wc.wr_id];
+    if (!recv->posted) /* flushed meanwhile */
+        return;
+    put_grh(context, recv, done);
+    wc.wr_id = recv->wr_id;
+    wc.byte_len += DV_GRH_BYTES;
+    wc.wc_flags |= IBV_WC_GRH;
+    wc.imm_data = htonl(done->wc.imm_data);
+    release(qp, recv);
+    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+}
+
+int dv_progress(struct dv_context *context)
+{
+    struct diwarp_wc done[BATCH];
+    const int n = diwarp_poll_cq(context->core, BATCH, done);
+    for (int i = 0; i < n; i++)
+        sort(context, &done[i]);
+    return n;
+}
+
+void dv_flush_recvs(struct dv_qp *qp)
+{
+    struct ibv_wc wc = {
+        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
+    while (qp->free_count < qp->cap.max_recv_wr) {
+        struct dv_recv *oldest = NULL;
+        for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++)
+            if (qp->recvs[i].posted && (!oldest || qp->recvs[i].order < oldest->order))
+                oldest = &qp->recvs[i];
+        wc.wr_id = oldest->wr_id;
+        release(qp, oldest);
+        dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
+    }
+}
+
+int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
+{
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    struct dv_context *context = dv_context_of(ibv_cq->context);
+    int taken = 0;
+    dv_lock(context);
+    if (!cq->count && dv_progress(context) < 0)
+        cq->overrun = true;
+    for (; taken < n && cq->count; taken++, cq->count--) {
+        wc[taken] = cq->entries[cq->head];
+        cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    }
+    const bool overrun = cq->overrun && !taken;
+    dv_unlock(context);
+    return overrun ? -EIO : taken;
+}
+
+/* In the helper's thread, while the program neither polls nor posts. */
+static int run_for_sleepers(void *arg)
+{
+    struct dv_context *context = arg;
+    if (pthread_mutex_trylock(&context->lock))
+        return -EBUSY;
+    const int n = dv_progress(context);
+    dv_unlock(context);
+    return n;
+}
+
+/* How often the helper looks whether the program is away: what an event may come late by. */
+#define LOOK_NS 50000
+
+int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
+{
+    struct dv_context *context = dv_context_of(ibv_cq->context);
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    int rc = 0;
+    dv_lock(context);
+    if (!context->helper) {
+        const struct diwarp_helper_attr attr = {.cq = context->core,
+                                                .run = run_for_sleepers,
+                                                .arg = context,
+                                                .all = true,
+                                                .look_ns = LOOK_NS};
+        rc = -diwarp_start_helper(&attr, &context->helper);
+    }
+    if (!rc && cq->armed != DV_ARMED)
+        cq->armed = solicited_only ? DV_ARMED_SOLICITED : DV_ARMED;
+    dv_unlock(context);
+    return rc;
+}
+
+/* ---- libibverbs' ---- */
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_context,
+                             struct ibv_comp_channel *channel, int comp_vector)
+{
+    if (!dv_is_ours(ibv_context))
+        return DV_REAL(ibv_create_cq)(ibv_context, cqe, cq_context, channel, comp_vector);
+    if (cqe < 1 || cqe > DV_MAX_CQE || comp_vector < 0 ||
+        comp_vector >= ibv_context->num_comp_vectors)
+        return dv_fail(EINVAL);
+    struct dv_cq *cq = calloc(1, sizeof *cq);
+    if (!cq || !(cq->entries = calloc((size_t)cqe, sizeof *cq->entries))) {
+        free(cq);
+        return dv_fail(ENOMEM);
+    }
+    cq->size = (uint32_t)cqe;
+    cq->cq = (struct ibv_cq){
+        .context = ibv_context, .channel = channel, .cq_context = cq_context, .cqe = cqe};
+    pthread_mutex_init(&cq->cq.mutex, NULL);
+    pthread_cond_init(&cq->cq.cond, NULL);
+    dv_lock(dv_context_of(ibv_context));
+    if (channel)
+        channel->refcnt++;
+    dv_unlock(dv_context_of(ibv_context));
+    return &cq->cq;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
+{
+    if (!dv_is_ours(ibv_cq->context))
+        return DV_REAL(ibv_resize_cq)(ibv_cq, cqe);
+    struct dv_context *context = dv_context_of(ibv_cq->context);
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    if (cqe < 1 || cqe > DV_MAX_CQE)
+        return EINVAL;
+    struct ibv_wc *entries = calloc((size_t)cqe, sizeof *entries);
+    if (!entries)
+        return ENOMEM;
+    dv_lock(context);
+    if ((uint32_t)cqe < cq->count) {
+        dv_unlock(context);
+        free(entries);
+        return EINVAL;
+    }
+    for (uint32_t i = 0; i < cq->count; i++)
+        entries[i] = cq->entries[(cq->head + i) % cq->size];
+    free(cq->entries);
+    cq->entries = entries;
+    cq->size = (uint32_t)cqe;
+    cq->head = 0;
+    ibv_cq->cqe = cqe;
+    dv_unlock(context);
+    return 0;
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibv_cq)
+{
+    if (!dv_is_ours(ibv_cq->context))
+        return DV_REAL(ibv_destroy_cq)(ibv_cq);
+    struct dv_cq *cq = dv_cq_of(ibv_cq);
+    if (cq->users)
+        return EBUSY;
+    dv_channel_leave(cq);
+    pthread_mutex_destroy(&ibv_cq->mutex);
+    pthread_cond_destroy(&ibv_cq->cond);
+    free(cq->entries);
+    free(cq);
+    return 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The device, beside those that libibverbs finds, and its contexts. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/query.h"
+#include "verbs_diwarp/ud.h"
+
+/* Some providers, given any device, read beyond what the header declares of it. */
+static union {
+    struct ibv_device device;
+    char room[8192];
+} the_device = {
+    .device = {.node_type = IBV_NODE_CA,
+               .transport_type = IBV_TRANSPORT_IB,
+               .name = "diwarp0",
+               .dev_name = "diwarp0",
+               .dev_path = "/sys/class/infiniband_verbs/diwarp0",
+               .ibdev_path = "/sys/class/infiniband/diwarp0"},
+};
+
+struct ibv_device *const dv_device = &the_device.device;
+
+/* ---- the list ---- */
+
+/* What a program is given is `devices`; `real` goes with it. */
+struct list {
+    struct ibv_device **real;
+    struct ibv_device *devices[];
+};
+
+#undef ibv_get_device_list
+struct ibv_device **ibv_get_device_list(int *count)
+{
+    int n = 0;
+    struct ibv_device **real = DV_REAL(ibv_get_device_list)(&n);
+    struct list *list = calloc(1, sizeof *list + ((size_t)n + 2) * sizeof *list->devices);
+    if (!list) {
+        if (real)
+            DV_REAL(ibv_free_device_list)(real);
+        return dv_fail(ENOMEM);
+    }
+    list->real = real;
+    if (n)
+        memcpy(list->devices, real, (size_t)n * sizeof *real);
+    list->devices[n] = dv_device;
+    if (count)
+        *count = n + 1;
+    return list->devices;
+}
+
+void ibv_free_device_list(struct ibv_device **devices)
+{
+    struct list *list = (struct list *)(void *)((char *)devices - offsetof(struct list, devices));
+    if (list->real)
+        DV_REAL(ibv_free_device_list)(list->real);
+    free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return device == dv_device ? device->name : DV_REAL(ibv_get_device_name)(device);
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+    return device == dv_device ? -1 : DV_REAL(ibv_get_device_index)(device);
+}
+
+/* The same on every host: diwarp has no hardware to number. */
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+    static const uint8_t guid[8] = {0x02, 'd', 'i', 'w', 'a', 'r', 'p', 0};
+    __be64 value;
+    if (device != dv_device)
+        return DV_REAL(ibv_get_device_guid)(device);
+    memcpy(&value, guid, sizeof value);
+    return value;
+}
+
+/* ---- contexts ---- */
+
+/* The port with that number, for as long as the socket is open: a name that only one in the network
+ * namespace has. */
+static int claim(uint32_t port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const int bytes =
+        snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "diwarp-verbs-%u", port);
+    const size_t len = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes;
+    if (fd >= 0 && bind(fd, (const struct sockaddr *)&name, (socklen_t)len)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* IPv4 only: a GID is the address mapped to IPv6, and a process is named by the first. */
+static int find_gids(struct dv_context *context)
+{
+    struct diwarp_device_attr attr;
+    struct diwarp_device_info info;
+    struct diwarp_device *device;
+    diwarp_device_attr_init(&attr);
+    int rc = diwarp_open_device(&attr, &device, NULL);
+    if (rc)
+        return rc;
+    diwarp_query_device(device, &info);
+    diwarp_close_device(device);
+    for (unsigned want_loopback = 0; want_loopback < 2 && !context->gid_count; want_loopback++)
+        for (unsigned i = 0; i < info.interface_count; i++)
+            if (info.interfaces[i].family == AF_INET &&
+                info.interfaces[i].loopback == (bool)want_loopback)
+                context->gids[context->gid_count++] = info.interfaces[i];
+    return context->gid_count ? 0 : -ENODEV;
+}
+
+static int open_port(struct dv_context *context, uint32_t port)
+{
+    struct diwarp_device_attr attr;
+    struct diwarp_qp_attr qp_attr;
+    diwarp_device_attr_init(&attr);
+    diwarp_qp_attr_init(&qp_attr);
+    attr.name = dv_name_of(context->gids[0].ip, port);
+    attr.token = dv_token_of(port);
+    attr.port_min = attr.port_max = (uint16_t)port;
+    attr.threaded = true;
+    int rc = diwarp_open_device(&attr, &context->device, NULL);
+    if (rc)
+        return rc;
+    context->core = diwarp_create_cq(context->device, 1);
+    context->port_pd = diwarp_alloc_pd(context->device);
+    qp_attr.type = DIWARP_QPT_UD;
+    qp_attr.cq = context->core;
+    qp_attr.qpn = context->slot << DV_INDEX_BITS | DV_INDEX_PORT;
+    qp_attr.qkey = dv_random_qkey();
+    rc = context->core && context->port_pd
+             ? diwarp_create_qp(context->port_pd, &qp_attr, &context->port_qp, NULL)
+             : -ENOMEM;
+    if (!rc)
+        diwarp_query_address(context->port_qp, &context->address);
+    return rc;
+}
+
+static void close_port(struct dv_context *context)
+{
+    if (context->helper)
+        diwarp_stop_helper(context->helper);
+    if (context->port_qp)
+        diwarp_destroy_qp(context->port_qp);
+    if (context->port_pd)
+        diwarp_dealloc_pd(context->port_pd);
+    if (context->core)
+        diwarp_destroy_cq(context->core);
+    if (context->device)
+        diwarp_close_device(context->device);
+    context->helper = NULL;
+    context->port_qp = NULL;
+    context->port_pd = NULL;
+    context->core = NULL;
+    context->device = NULL;
+}
+
+/* The first port that nobody has; other programs may have some. */
+static int claim_and_open(struct dv_context *context)
+{
+    int rc = -EADDRINUSE;
+    for (uint32_t slot = 0; slot < DV_PORTS && rc == -EADDRINUSE; slot++) {
+        context->claim = claim(DV_PORT_FIRST + slot);
+        if (context->claim < 0)
+            continue;
+        context->slot = slot;
+        rc = open_port(context, DV_PORT_FIRST + slot);
+        if (rc) {
+            close_port(context);
+            close(context->claim);
+        }
+    }
+    return rc;
+}
+
+static const struct ibv_context_ops ops = {
+    .poll_cq = dv_poll_cq,
+    .req_notify_cq = dv_req_notify_cq,
+    .post_send = dv_post_send,
+    .post_recv = dv_post_recv,
+};
+
+#undef ibv_open_device
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    int ends[2];
+    if (device != dv_device)
+        return DV_REAL(ibv_open_device)(device);
+    struct dv_context *context = calloc(1, sizeof *context);
+    if (!context)
+        return dv_fail(ENOMEM);
+    int rc = find_gids(context);
+    if (!rc && (pipe2(ends, O_CLOEXEC) || fcntl(ends[1], F_SETFL, O_NONBLOCK)))
+        rc = -errno;
+    if (rc) {
+        free(context);
+        return dv_fail(-rc);
+    }
+    context->async_write = ends[1];
+    pthread_mutex_init(&context->lock, NULL);
+    context->verbs.sz = sizeof context->verbs;
+    context->verbs.query_port = dv_query_port;
+    context->verbs.create_qp_ex = dv_create_qp_ex;
+    context->verbs.context = (struct ibv_context){.device = device,
+                                                  .ops = ops,
+                                                  .cmd_fd = -1,
+                                                  .async_fd = ends[0],
+                                                  .num_comp_vectors = 1,
+                                                  .abi_compat = __VERBS_ABI_IS_EXTENDED};
+    pthread_mutex_init(&context->verbs.context.mutex, NULL);
+    rc = claim_and_open(context);
+    if (rc) {
+        close(ends[0]);
+        close(ends[1]);
+        free(context);
+        return dv_fail(-rc);
+    }
+    return &context->verbs.context;
+}
+
+int ibv_close_device(struct ibv_context *ibv_context)
+{
+    if (!dv_is_ours(ibv_context))
+        return DV_REAL(ibv_close_device)(ibv_context);
+    struct dv_context *context = dv_context_of(ibv_context);
+    if (context->users)
+        return EBUSY;
+    close_port(context);
+    close(context->claim);
+    close(ibv_context->async_fd);
+    close(context->async_write);
+    pthread_mutex_destroy(&ibv_context->mutex);
+    pthread_mutex_destroy(&context->lock);
+    free(context);
+    return 0;
+}

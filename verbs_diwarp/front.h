@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the front's files share: the objects that programs see as libibverbs' own, each with what
+ * diwarp keeps of it behind. Below everything here is the public API of diwarp; above, the symbols
+ * of libibverbs. Everything of a context is guarded by its lock. */
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "common/include/diwarp.h"
+#include "common/include/diwarp_helper.h"
+
+/* Each context has a UDP port of the host, and its number in that range leads the numbers of its
+ * queue pairs: who knows an IP address and a QPN can send there, as verbs programs expect. */
+#define DV_PORT_FIRST 20480
+#define DV_PORTS      1024
+#define DV_INDEX_BITS 14
+#define DV_INDEX_MASK ((1u << DV_INDEX_BITS) - 1)
+/* QPNs 0 and 1 are special in InfiniBand; 1 is the one that holds the port here. */
+#define DV_INDEX_PORT  1u
+#define DV_INDEX_FIRST 2u
+
+#define DV_MAX_SGE      4 /* as diwarp's */
+#define DV_MAX_WR       16384
+#define DV_MAX_CQE      (1 << 20)
+#define DV_MAX_INLINE   1024
+#define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
+#define DV_GRH_BYTES    40
+
+struct dv_context {
+    struct diwarp_device *device;
+    struct diwarp_pd *port_pd;
+    struct diwarp_qp *port_qp;    /* keeps the port; nothing is sent by it or to it */
+    struct diwarp_cq *core;       /* of all queue pairs: completions are sorted into dv_cq */
+    struct diwarp_helper *helper; /* NULL: nobody sleeps for events so far */
+    struct diwarp_address address;
+    int claim;       /* a socket: the port is ours, among the contexts of the network namespace */
+    int async_write; /* the other end of context.async_fd */
+    uint32_t slot;
+    uint32_t last_index;
+    uint32_t users; /* protection domains */
+    struct dv_qp *qps[1 << DV_INDEX_BITS];
+    struct diwarp_interface gids[DIWARP_MAX_INTERFACES];
+    unsigned gid_count;
+    pthread_mutex_t lock;
+    struct verbs_context verbs;
+};
+
+struct dv_pd {
+    struct ibv_pd pd;
+    struct diwarp_pd *core;
+    uint32_t users;
+};
+
+struct dv_mr {
+    struct ibv_mr mr;
+    struct diwarp_mr *core;
+};
+
+/* Its fd, an eventfd(2), counts events like a semaphore. */
+struct dv_channel {
+    struct ibv_comp_channel channel;
+    struct dv_cq *first; /* of those with events that nobody took */
+};
+
+enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };
+
+struct dv_cq {
+    struct ibv_cq cq;
+    struct ibv_wc *entries;
+    uint32_t size, head, count;
+    uint32_t users;
+    uint32_t waiting;   /* events that nobody took */
+    uint32_t events;    /* taken; cq.comp_events_completed of them are acknowledged */
+    struct dv_cq *next; /* in channel.first */
+    enum dv_arming armed;
+    bool overrun;
+};
+
+/* A posted receive of a UD queue pair: where its GRH goes. */
+struct dv_recv {
+    uint64_t wr_id;
+    uint64_t order;
+    struct iovec lead[DV_MAX_SGE];
+    bool posted;
+};
+
+struct dv_qp {
+    struct ibv_qp_ex ex;
+    struct diwarp_qp *core;
+    struct ibv_qp_cap cap;
+    struct ibv_qp_attr attr; /* as modified so far */
+    bool signal_all;
+    struct dv_recv *recvs; /* cap.max_recv_wr */
+    uint32_t *free_recvs;  /* indexes */
+    uint32_t free_count;
+    uint64_t recv_order;
+    struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
+};
+
+/* One queue pair behind an address. */
+struct dv_destination {
+    uint32_t qpn;
+    struct diwarp_ah *core;
+};
+
+struct dv_ah {
+    struct ibv_ah ah;
+    struct ibv_ah_attr attr;
+    void *destinations; /* tsearch(3) */
+    struct dv_destination *last;
+};
+
+extern struct ibv_device *const dv_device;
+
+static inline bool dv_is_ours(const struct ibv_context *context)
+{
+    return context->device == dv_device;
+}
+
+static inline struct dv_context *dv_context_of(struct ibv_context *context)
+{
+    return (struct dv_context *)(void *)((char *)context -
+                                         offsetof(struct dv_context, verbs.context));
+}
+
+static inline struct dv_cq *dv_cq_of(struct ibv_cq *cq)
+{
+    return (struct dv_cq *)cq;
+}
+
+static inline struct dv_qp *dv_qp_of(struct ibv_qp *qp)
+{
+    return (struct dv_qp *)qp;
+}
+
+static inline struct ibv_qp *dv_ibv_qp(struct dv_qp *qp)
+{
+    return &qp->ex.qp_base;
+}
+
+static inline void dv_lock(struct dv_context *context)
+{
+    pthread_mutex_lock(&context->lock);
+}
+
+static inline void dv_unlock(struct dv_context *context)
+{
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* libibverbs' function of that name, for objects that are not ours. */
+void *dv_real(const char *name);
+#define DV_REAL(name) ((__typeof__(name) *)dv_real(#name))
+
+/* Sets errno. */
+static inline void *dv_fail(int error)
+{
+    errno = error;
+    return NULL;
+}

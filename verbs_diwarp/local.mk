@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The front for verbs programs: a library that stands before libibverbs, and the command that loads it.
+
+pkglib_LTLIBRARIES += libdiwarp-verbs.la
+libdiwarp_verbs_la_SOURCES = \
+	verbs_diwarp/ah.c \
+	verbs_diwarp/ah.h \
+	verbs_diwarp/channel.c \
+	verbs_diwarp/channel.h \
+	verbs_diwarp/cq.c \
+	verbs_diwarp/cq.h \
+	verbs_diwarp/device.c \
+	verbs_diwarp/front.h \
+	verbs_diwarp/memory.c \
+	verbs_diwarp/post.c \
+	verbs_diwarp/qp.c \
+	verbs_diwarp/query.c \
+	verbs_diwarp/query.h \
+	verbs_diwarp/real.c \
+	verbs_diwarp/states.c \
+	verbs_diwarp/states.h \
+	verbs_diwarp/ud.h \
+	verbs_diwarp/unsupported.c \
+	verbs_diwarp/wr.c \
+	verbs_diwarp/wr.h
+# What is seen outside is in symbols.map.
+libdiwarp_verbs_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) -fvisibility=default
+libdiwarp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,--version-script=$(srcdir)/verbs_diwarp/symbols.map
+libdiwarp_verbs_la_LIBADD = libdiwarp.la -libverbs
+EXTRA_DIST += verbs_diwarp/symbols.map

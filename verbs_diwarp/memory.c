@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Protection domains and memory regions. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs_diwarp/front.h"
+
+static struct dv_pd *pd_of(struct ibv_pd *pd)
+{
+    return (struct dv_pd *)pd;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv_context)
+{
+    if (!dv_is_ours(ibv_context))
+        return DV_REAL(ibv_alloc_pd)(ibv_context);
+    struct dv_context *context = dv_context_of(ibv_context);
+    struct dv_pd *pd = calloc(1, sizeof *pd);
+    if (!pd || !(pd->core = diwarp_alloc_pd(context->device))) {
+        free(pd);
+        return dv_fail(ENOMEM);
+    }
+    pd->pd.context = ibv_context;
+    dv_lock(context);
+    context->users++;
+    dv_unlock(context);
+    return &pd->pd;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_dealloc_pd)(pd);
+    struct dv_context *context = dv_context_of(pd->context);
+    dv_lock(context);
+    const bool busy = pd_of(pd)->users;
+    if (!busy)
+        context->users--;
+    dv_unlock(context);
+    if (busy)
+        return EBUSY;
+    diwarp_dealloc_pd(pd_of(pd)->core);
+    free(pd);
+    return 0;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                             unsigned access)
+{
+    const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+                           IBV_ACCESS_OPTIONAL_RANGE;
+    const unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    if (access & ~known || (access & writes && !(access & IBV_ACCESS_LOCAL_WRITE)))
+        return dv_fail(EINVAL);
+    if (iova != (uintptr_t)addr) /* an STag names memory by its address */
+        return dv_fail(EOPNOTSUPP);
+    struct dv_mr *mr = calloc(1, sizeof *mr);
+    if (!mr)
+        return dv_fail(ENOMEM);
+    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length,
+                             (int)(access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE));
+    if (!mr->core) {
+        free(mr);
+        return NULL;
+    }
+    mr->mr = (struct ibv_mr){.context = pd->context,
+                             .pd = pd,
+                             .addr = addr,
+                             .length = length,
+                             .lkey = mr->core->stag,
+                             .rkey = mr->core->stag};
+    dv_lock(dv_context_of(pd->context));
+    pd_of(pd)->users++;
+    dv_unlock(dv_context_of(pd->context));
+    return &mr->mr;
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_reg_mr)(pd, addr, length, access);
+    return reg_mr(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+#undef ibv_reg_mr_iova
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                               int access)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_reg_mr_iova)(pd, addr, length, iova, access);
+    return reg_mr(pd, addr, length, iova, (unsigned)access);
+}
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                unsigned int access)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
+    return reg_mr(pd, addr, length, iova, access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    if (!dv_is_ours(mr->context))
+        return DV_REAL(ibv_dereg_mr)(mr);
+    diwarp_dereg_mr(((struct dv_mr *)mr)->core);
+    dv_lock(dv_context_of(mr->context));
+    pd_of(mr->pd)->users--;
+    dv_unlock(dv_context_of(mr->context));
+    free(mr);
+    return 0;
+}

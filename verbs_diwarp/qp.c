@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making, changing and ending them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/query.h"
+#include "verbs_diwarp/states.h"
+#include "verbs_diwarp/ud.h"
+#include "verbs_diwarp/wr.h"
+
+/* diwarp's queue pair, with no receives and a Q_Key that nobody sends by until it is RTR. */
+static int open_core(struct dv_qp *qp)
+{
+    struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
+    struct diwarp_qp_attr attr;
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_UD;
+    attr.cq = context->core;
+    attr.max_recv_wr = qp->cap.max_recv_wr ? qp->cap.max_recv_wr : 1;
+    attr.max_msg_bytes = DV_UD_MSG_BYTES;
+    attr.qpn = dv_ibv_qp(qp)->qp_num;
+    attr.qkey = dv_random_qkey();
+    attr.recv_lead_bytes = DV_GRH_BYTES;
+    return diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
+}
+
+static void forget_recvs(struct dv_qp *qp)
+{
+    qp->free_count = qp->cap.max_recv_wr;
+    for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++) {
+        qp->recvs[i].posted = false;
+        qp->free_recvs[i] = i;
+    }
+}
+
+/* A number that no queue pair has; that of one that is gone comes last. False: all are taken. */
+static bool take_number(struct dv_context *context, struct dv_qp *qp)
+{
+    for (uint32_t tried = 0; tried <= DV_INDEX_MASK; tried++) {
+        const uint32_t index = context->last_index = (context->last_index + 1) & DV_INDEX_MASK;
+        if (index < DV_INDEX_FIRST || context->qps[index])
+            continue;
+        context->qps[index] = qp;
+        dv_ibv_qp(qp)->qp_num = context->slot << DV_INDEX_BITS | index;
+        return true;
+    }
+    return false;
+}
+
+/* 0 or a positive errno. */
+static int check(const struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+    const struct ibv_qp_cap *cap = &attr->cap;
+    const uint32_t known =
+        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    if (attr->qp_type != IBV_QPT_UD || attr->srq || attr->comp_mask & ~known ||
+        (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+        (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
+        return EOPNOTSUPP;
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
+        !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
+        attr->recv_cq->context != context || cap->max_send_wr > DV_MAX_WR ||
+        cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > DV_MAX_SGE ||
+        cap->max_recv_sge > DV_MAX_SGE || cap->max_inline_data > DV_MAX_INLINE)
+        return EINVAL;
+    return 0;
+}
+
+static void release(struct dv_qp *qp)
+{
+    free(qp->recvs);
+    free(qp->free_recvs);
+    free(qp->builder);
+    free(qp);
+}
+
+static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
+{
+    struct dv_qp *qp = calloc(1, sizeof *qp);
+    if (!qp)
+        return NULL;
+    *dv_ibv_qp(qp) = (struct ibv_qp){.context = context,
+                                     .qp_context = attr->qp_context,
+                                     .pd = attr->pd,
+                                     .send_cq = attr->send_cq,
+                                     .recv_cq = attr->recv_cq,
+                                     .state = IBV_QPS_RESET,
+                                     .qp_type = attr->qp_type};
+    qp->cap = attr->cap;
+    qp->signal_all = attr->sq_sig_all;
+    qp->recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->recvs);
+    qp->free_recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->free_recvs);
+    const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    if (!qp->recvs || !qp->free_recvs || (builds && dv_wr_init(qp))) {
+        release(qp);
+        return NULL;
+    }
+    forget_recvs(qp);
+    return qp;
+}
+
+static void count_users(struct dv_qp *qp, uint32_t change)
+{
+    dv_cq_of(dv_ibv_qp(qp)->send_cq)->users += change;
+    dv_cq_of(dv_ibv_qp(qp)->recv_cq)->users += change;
+    ((struct dv_pd *)dv_ibv_qp(qp)->pd)->users += change;
+}
+
+struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_init_attr_ex *attr)
+{
+    struct dv_context *context = dv_context_of(ibv_context);
+    int rc = check(ibv_context, attr);
+    struct dv_qp *qp = rc ? NULL : allocate(ibv_context, attr);
+    if (!qp)
+        return dv_fail(rc ? rc : ENOMEM);
+    dv_lock(context);
+    rc = take_number(context, qp) ? -open_core(qp) : ENOMEM;
+    if (rc)
+        context->qps[dv_ibv_qp(qp)->qp_num & DV_INDEX_MASK] = NULL;
+    else
+        count_users(qp, 1);
+    dv_unlock(context);
+    if (rc) {
+        release(qp);
+        return dv_fail(rc);
+    }
+    pthread_mutex_init(&dv_ibv_qp(qp)->mutex, NULL);
+    pthread_cond_init(&dv_ibv_qp(qp)->cond, NULL);
+    return dv_ibv_qp(qp);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_create_qp)(pd, attr);
+    struct ibv_qp_init_attr_ex all = {.qp_context = attr->qp_context,
+                                      .send_cq = attr->send_cq,
+                                      .recv_cq = attr->recv_cq,
+                                      .srq = attr->srq,
+                                      .cap = attr->cap,
+                                      .qp_type = attr->qp_type,
+                                      .sq_sig_all = attr->sq_sig_all,
+                                      .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                      .pd = pd};
+    return dv_create_qp_ex(pd->context, &all);
+}
+
+int ibv_destroy_qp(struct ibv_qp *ibv_qp)
+{
+    if (!dv_is_ours(ibv_qp->context))
+        return DV_REAL(ibv_destroy_qp)(ibv_qp);
+    struct dv_context *context = dv_context_of(ibv_qp->context);
+    struct dv_qp *qp = dv_qp_of(ibv_qp);
+    dv_lock(context);
+    context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
+    diwarp_destroy_qp(qp->core);
+    dv_cq_forget(ibv_qp->send_cq, ibv_qp->qp_num);
+    dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
+    count_users(qp, UINT32_MAX);
+    dv_unlock(context);
+    pthread_mutex_destroy(&ibv_qp->mutex);
+    pthread_cond_destroy(&ibv_qp->cond);
+    release(qp);
+    return 0;
+}
+
+/* ---- states ---- */
+
+/* Anew, under the same number. */
+static int reset(struct dv_qp *qp)
+{
+    diwarp_destroy_qp(qp->core);
+    dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
+    dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
+    forget_recvs(qp);
+    return -open_core(qp);
+}
+
+/* What has come, comes first. */
+static void fail(struct dv_qp *qp)
+{
+    diwarp_set_qkey(qp->core, dv_random_qkey());
+    while (dv_progress(dv_context_of(dv_ibv_qp(qp)->context)) > 0)
+        ;
+    dv_flush_recvs(qp);
+}
+
+static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
+{
+    int rc = 0;
+    if (to == IBV_QPS_RESET)
+        rc = reset(qp);
+    else if (to == IBV_QPS_ERR)
+        fail(qp);
+    else if (to != IBV_QPS_INIT)
+        diwarp_set_qkey(qp->core, qp->attr.qkey);
+    if (!rc)
+        dv_ibv_qp(qp)->state = qp->attr.qp_state = to;
+    return rc;
+}
+
+static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    const struct ibv_qp *ibv_qp = dv_ibv_qp(qp);
+    const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : ibv_qp->state;
+    if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != ibv_qp->state) ||
+        (mask & IBV_QP_PORT && attr->port_num != 1) ||
+        (mask & IBV_QP_PKEY_INDEX && attr->pkey_index) ||
+        !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
+        return EINVAL;
+    if (mask & IBV_QP_QKEY)
+        qp->attr.qkey = attr->qkey;
+    if (mask & IBV_QP_PORT)
+        qp->attr.port_num = 1;
+    if (mask & IBV_QP_SQ_PSN)
+        qp->attr.sq_psn = attr->sq_psn;
+    return change_state(qp, to);
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+    if (!dv_is_ours(qp->context))
+        return DV_REAL(ibv_modify_qp)(qp, attr, mask);
+    dv_lock(dv_context_of(qp->context));
+    const int rc = modify(dv_qp_of(qp), attr, mask);
+    dv_unlock(dv_context_of(qp->context));
+    return rc;
+}
+
+int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
+                 struct ibv_qp_init_attr *init_attr)
+{
+    if (!dv_is_ours(ibv_qp->context))
+        return DV_REAL(ibv_query_qp)(ibv_qp, attr, mask, init_attr);
+    const struct dv_qp *qp = dv_qp_of(ibv_qp);
+    dv_lock(dv_context_of(ibv_qp->context));
+    *attr = qp->attr;
+    attr->qp_state = attr->cur_qp_state = ibv_qp->state;
+    attr->path_mtu = IBV_MTU_4096;
+    attr->cap = qp->cap;
+    dv_unlock(dv_context_of(ibv_qp->context));
+    *init_attr = (struct ibv_qp_init_attr){.qp_context = ibv_qp->qp_context,
+                                           .send_cq = ibv_qp->send_cq,
+                                           .recv_cq = ibv_qp->recv_cq,
+                                           .cap = qp->cap,
+                                           .qp_type = ibv_qp->qp_type,
+                                           .sq_sig_all = qp->signal_all};
+    return 0;
+}

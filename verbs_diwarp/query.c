@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/query.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* ---- who is where ---- */
+
+struct diwarp_name dv_name_of(const uint8_t ip[4], uint32_t port)
+{
+    uint32_t word;
+    memcpy(&word, ip, sizeof word);
+    return (struct diwarp_name){.job = ntohl(word), .rank = port};
+}
+
+/* Its last byte tells processes that share a port apart, which is not the case here. */
+uint64_t dv_token_of(uint32_t port)
+{
+    return UINT64_C(0x6469776172000000) | port << 8; /* "diwar" */
+}
+
+uint32_t dv_random_qkey(void)
+{
+    uint32_t qkey = 0;
+    (void)!getrandom(&qkey, sizeof qkey, 0);
+    return qkey | 1u << 31;
+}
+
+static bool is_own(const struct dv_context *context, const uint8_t ip[4])
+{
+    bool own = false;
+    for (unsigned i = 0; i < context->address.interface_count; i++)
+        own |= context->address.interfaces[i].family == AF_INET &&
+               !memcmp(context->address.interfaces[i].ip, ip, 4);
+    return own;
+}
+
+struct diwarp_address dv_address_of(const struct dv_context *context, const uint8_t ip[4],
+                                    uint32_t qpn)
+{
+    const uint32_t port = DV_PORT_FIRST + (qpn >> DV_INDEX_BITS);
+    struct diwarp_address address = {
+        .name = dv_name_of(ip, port),
+        .token = dv_token_of(port),
+        .qpn = qpn,
+        .port = (uint16_t)port,
+    };
+    if (is_own(context, ip)) { /* our host: by all that leads within it */
+        address.host_id = context->address.host_id;
+        address.interface_count = context->address.interface_count;
+        memcpy(address.interfaces, context->address.interfaces, sizeof address.interfaces);
+        return address;
+    }
+    address.interface_count = 1;
+    address.interfaces[0] = (struct diwarp_interface){
+        .family = AF_INET, .prefix_bits = 32, .mtu_bytes = context->gids[0].mtu_bytes};
+    memcpy(address.interfaces[0].ip, ip, 4);
+    return address;
+}
+
+/* ---- what programs ask ---- */
+
+static const struct ibv_device_attr device_attr = {
+    .fw_ver = "1",
+    .max_mr_size = UINT64_MAX,
+    .page_size_cap = UINT64_MAX << 12,
+    .max_qp = DV_INDEX_MASK,
+    .max_qp_wr = DV_MAX_WR,
+    .max_sge = DV_MAX_SGE,
+    .max_cq = 1 << 16,
+    .max_cqe = DV_MAX_CQE,
+    .max_mr = 1 << 24,
+    .max_pd = 1 << 16,
+    .max_ah = 1 << 24,
+    .max_pkeys = 1,
+    .phys_port_cnt = 1,
+    .atomic_cap = IBV_ATOMIC_NONE,
+};
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_query_device)(context, attr);
+    *attr = device_attr;
+    attr->node_guid = attr->sys_image_guid = ibv_get_device_guid(context->device);
+    return 0;
+}
+
+static int query_port(const struct dv_context *context, uint8_t port_num,
+                      struct ibv_port_attr *attr)
+{
+    if (port_num != 1)
+        return EINVAL;
+    *attr = (struct ibv_port_attr){
+        .state = IBV_PORT_ACTIVE,
+        .max_mtu = IBV_MTU_4096,
+        .active_mtu = IBV_MTU_4096,
+        .gid_tbl_len = (int)context->gid_count,
+        .port_cap_flags = IBV_PORT_CM_SUP,
+        .max_msg_sz = 1u << 30,
+        .pkey_tbl_len = 1,
+        .max_vl_num = 1,
+        .active_width = 2, /* 4 lanes */
+        .active_speed = 4, /* of 10 Gb/s */
+        .phys_state = 5,   /* up */
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+    };
+    return 0;
+}
+
+int dv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+                  size_t bytes)
+{
+    struct ibv_port_attr all;
+    const int rc = query_port(dv_context_of(context), port_num, &all);
+    if (rc)
+        return rc;
+    memset(attr, 0, bytes);
+    memcpy(attr, &all, bytes < sizeof all ? bytes : sizeof all);
+    return 0;
+}
+
+/* For programs built before the structure grew. */
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+                   struct _compat_ibv_port_attr *attr)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_query_port)(context, port_num, attr);
+    return dv_query_port(context, port_num, (struct ibv_port_attr *)(void *)attr,
+                         offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(struct ibv_context *ibv_context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+    if (!dv_is_ours(ibv_context))
+        return DV_REAL(ibv_query_gid)(ibv_context, port_num, index, gid);
+    const struct dv_context *context = dv_context_of(ibv_context);
+    if (port_num != 1 || index < 0 || (unsigned)index >= context->gid_count) {
+        errno = EINVAL;
+        return -1;
+    }
+    *gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+    memcpy(gid->raw + 12, context->gids[index].ip, 4);
+    return 0;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t index,
+                      struct ibv_gid_entry *entry, uint32_t flags, size_t bytes)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(_ibv_query_gid_ex)(context, port_num, index, entry, flags, bytes);
+    struct ibv_gid_entry all = {
+        .gid_index = index, .port_num = port_num, .gid_type = IBV_GID_TYPE_ROCE_V2};
+    if (flags || port_num != 1 || index > INT32_MAX)
+        return EINVAL;
+    if (ibv_query_gid(context, 1, (int)index, &all.gid))
+        return ENODATA;
+    memset(entry, 0, bytes);
+    memcpy(entry, &all, bytes < sizeof all ? bytes : sizeof all);
+    return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max,
+                             uint32_t flags, size_t bytes)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(_ibv_query_gid_table)(context, entries, max, flags, bytes);
+    const unsigned count = dv_context_of(context)->gid_count;
+    if (flags || max < count)
+        return -EINVAL;
+    for (unsigned i = 0; i < count; i++)
+        (void)_ibv_query_gid_ex(
+            context, 1, i, (struct ibv_gid_entry *)(void *)((char *)entries + i * bytes), 0, bytes);
+    return (ssize_t)count;
+}
+
+/* Of libibverbs' own header: 0 is InfiniBand and RoCE version 1, 1 is version 2. */
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                       int *type);
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+                       int *type)
+{
+    union ibv_gid gid;
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_query_gid_type)(context, port_num, index, type);
+    *type = 1;
+    return index > INT32_MAX ? -1 : ibv_query_gid(context, port_num, (int)index, &gid);
+}
+
+/* The default partition, which all are members of. */
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_query_pkey)(context, port_num, index, pkey);
+    if (port_num != 1 || index) {
+        errno = EINVAL;
+        return -1;
+    }
+    *pkey = 0xffff;
+    return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+    if (!dv_is_ours(context))
+        return DV_REAL(ibv_get_pkey_index)(context, port_num, pkey);
+    return port_num == 1 && pkey == 0xffff ? 0 : -1;
+}

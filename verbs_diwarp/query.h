@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a context is: attributes, GIDs, and who is behind a GID and a QPN. */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+/* The process that has the port on the host with that IPv4 address, and its token: what verbs
+ * programs tell each other is all that leads to it, so neither is a secret. */
+struct diwarp_name dv_name_of(const uint8_t ip[4], uint32_t port);
+uint64_t dv_token_of(uint32_t port);
+/* One that nobody sends by, for its highest bit stands for the sender's own. */
+uint32_t dv_random_qkey(void);
+/* Of the queue pair there. */
+struct diwarp_address dv_address_of(const struct dv_context *context, const uint8_t ip[4],
+                                    uint32_t qpn);
+
+int dv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+                  size_t bytes);

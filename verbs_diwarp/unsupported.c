@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the device does not have; for others, libibverbs'. */
+#include <errno.h>
+
+#include "verbs_diwarp/front.h"
+
+/* FUNCTION(result on failure, name, whose context, parameters, arguments) */
+#define NOT_HERE(type, failure, name, context, parameters, arguments) \
+    type name parameters                                              \
+    {                                                                 \
+        if (!dv_is_ours(context))                                     \
+            return DV_REAL(name) arguments;                           \
+        errno = EOPNOTSUPP;                                           \
+        return failure;                                               \
+    }
+
+NOT_HERE(struct ibv_srq *, NULL, ibv_create_srq, pd->context,
+         (struct ibv_pd * pd, struct ibv_srq_init_attr *attr), (pd, attr))
+NOT_HERE(int, EOPNOTSUPP, ibv_modify_srq, srq->context,
+         (struct ibv_srq * srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask))
+NOT_HERE(int, EOPNOTSUPP, ibv_query_srq, srq->context,
+         (struct ibv_srq * srq, struct ibv_srq_attr *attr), (srq, attr))
+NOT_HERE(int, EOPNOTSUPP, ibv_destroy_srq, srq->context, (struct ibv_srq * srq), (srq))
+NOT_HERE(int, EOPNOTSUPP, ibv_attach_mcast, qp->context,
+         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
+NOT_HERE(int, EOPNOTSUPP, ibv_detach_mcast, qp->context,
+         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
+NOT_HERE(int, IBV_REREG_MR_ERR_INPUT, ibv_rereg_mr, mr->context,
+         (struct ibv_mr * mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
+         (mr, flags, pd, addr, length, access))
+NOT_HERE(struct ibv_mr *, NULL, ibv_reg_dmabuf_mr, pd->context,
+         (struct ibv_pd * pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
+         (pd, offset, length, iova, fd, access))
+NOT_HERE(int, EOPNOTSUPP, ibv_query_ece, qp->context, (struct ibv_qp * qp, struct ibv_ece *ece),
+         (qp, ece))
+NOT_HERE(int, EOPNOTSUPP, ibv_set_ece, qp->context, (struct ibv_qp * qp, struct ibv_ece *ece),
+         (qp, ece))
+NOT_HERE(int, 0, ibv_query_qp_data_in_order, qp->context,
+         (struct ibv_qp * qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags))
+NOT_HERE(struct ibv_pd *, NULL, ibv_import_pd, context,
+         (struct ibv_context * context, uint32_t handle), (context, handle))
+NOT_HERE(struct ibv_mr *, NULL, ibv_import_mr, pd->context, (struct ibv_pd * pd, uint32_t handle),
+         (pd, handle))
+NOT_HERE(struct ibv_dm *, NULL, ibv_import_dm, context,
+         (struct ibv_context * context, uint32_t handle), (context, handle))

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/wr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_diwarp/ud.h"
+
+/* Requests between ibv_wr_start() and ibv_wr_complete(); one thread at a time, as the manual
+ * says. */
+struct dv_builder {
+    struct ibv_send_wr *wrs; /* `room` of them, `count` used */
+    struct ibv_sge *sges;    /* DV_MAX_SGE for each */
+    uint8_t *inlined;        /* cap.max_inline_data for each */
+    uint32_t room, count;
+    int error;
+};
+
+static struct dv_builder *builder_of(struct ibv_qp_ex *ex)
+{
+    return dv_qp_of(&ex->qp_base)->builder;
+}
+
+static void start(struct ibv_qp_ex *ex)
+{
+    struct dv_builder *builder = builder_of(ex);
+    builder->count = 0;
+    builder->error = 0;
+}
+
+static struct ibv_send_wr *current(struct ibv_qp_ex *ex)
+{
+    struct dv_builder *builder = builder_of(ex);
+    return builder->count ? &builder->wrs[builder->count - 1] : NULL;
+}
+
+static void begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, __be32 imm_data)
+{
+    struct dv_builder *builder = builder_of(ex);
+    if (builder->count == builder->room) {
+        builder->error = ENOMEM;
+        return;
+    }
+    struct ibv_send_wr *before = current(ex), *wr = &builder->wrs[builder->count++];
+    *wr = (struct ibv_send_wr){
+        .wr_id = ex->wr_id, .opcode = opcode, .send_flags = ex->wr_flags, .imm_data = imm_data};
+    if (before)
+        before->next = wr;
+}
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+    begin(ex, IBV_WR_SEND, 0);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+    begin(ex, IBV_WR_SEND_WITH_IMM, imm_data);
+}
+
+static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+    struct ibv_send_wr *wr = current(ex);
+    if (!wr)
+        return;
+    wr->wr.ud.ah = ah;
+    wr->wr.ud.remote_qpn = qpn;
+    wr->wr.ud.remote_qkey = qkey;
+}
+
+static void set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
+{
+    struct dv_builder *builder = builder_of(ex);
+    struct ibv_send_wr *wr = current(ex);
+    if (!wr)
+        return;
+    if (count > DV_MAX_SGE) {
+        builder->error = EINVAL;
+        return;
+    }
+    wr->sg_list = builder->sges + (size_t)(builder->count - 1) * DV_MAX_SGE;
+    wr->num_sge = (int)count;
+    memcpy(wr->sg_list, list, count * sizeof *list);
+}
+
+static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+    const struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
+    set_sge_list(ex, 1, &sge);
+}
+
+static void set_inline_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_data_buf *list)
+{
+    struct dv_builder *builder = builder_of(ex);
+    const uint32_t room = dv_qp_of(&ex->qp_base)->cap.max_inline_data;
+    struct ibv_send_wr *wr = current(ex);
+    size_t used = 0;
+    if (!wr)
+        return;
+    uint8_t *to = builder->inlined + (size_t)(builder->count - 1) * room;
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].length > room - used) {
+            builder->error = EINVAL;
+            return;
+        }
+        memcpy(to + used, list[i].addr, list[i].length);
+        used += list[i].length;
+    }
+    set_sge(ex, 0, (uintptr_t)to, (uint32_t)used);
+    wr->send_flags |= IBV_SEND_INLINE;
+}
+
+static void set_inline(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+    const struct ibv_data_buf buf = {.addr = addr, .length = length};
+    set_inline_list(ex, 1, &buf);
+}
+
+static int complete(struct ibv_qp_ex *ex)
+{
+    struct dv_builder *builder = builder_of(ex);
+    struct ibv_send_wr *bad;
+    if (builder->error || !builder->count)
+        return builder->error;
+    return dv_post_send(&ex->qp_base, builder->wrs, &bad);
+}
+
+int dv_wr_init(struct dv_qp *qp)
+{
+    const size_t room = qp->cap.max_send_wr ? qp->cap.max_send_wr : 1;
+    const size_t wrs = room * sizeof(struct ibv_send_wr);
+    const size_t sges = room * DV_MAX_SGE * sizeof(struct ibv_sge);
+    struct dv_builder *builder =
+        calloc(1, sizeof *builder + wrs + sges + room * qp->cap.max_inline_data);
+    if (!builder)
+        return -ENOMEM;
+    builder->room = (uint32_t)room;
+    builder->wrs = (struct ibv_send_wr *)(builder + 1);
+    builder->sges = (struct ibv_sge *)(builder->wrs + room);
+    builder->inlined = (uint8_t *)(builder->sges + room * DV_MAX_SGE);
+    qp->builder = builder;
+    qp->ex.wr_start = start;
+    qp->ex.wr_abort = start;
+    qp->ex.wr_complete = complete;
+    qp->ex.wr_send = wr_send;
+    qp->ex.wr_send_imm = wr_send_imm;
+    qp->ex.wr_set_ud_addr = set_ud_addr;
+    qp->ex.wr_set_sge = set_sge;
+    qp->ex.wr_set_sge_list = set_sge_list;
+    qp->ex.wr_set_inline_data = set_inline;
+    qp->ex.wr_set_inline_data_list = set_inline_list;
+    return 0;
+}
+
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    if (!dv_is_ours(qp->context))
+        return DV_REAL(ibv_qp_to_qp_ex)(qp);
+    return dv_qp_of(qp)->builder ? &dv_qp_of(qp)->ex : NULL;
+}
