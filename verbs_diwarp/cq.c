@@ -43,19 +43,21 @@ void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)
     cq->count = kept;
 }
 
-/* The Global Routing Header of what came by IPv4 (InfiniBand annex A17.4.5.2): 20 bytes that mean
- * nothing, and the IPv4 header, as far as a receiver can use it. */
+/* The header of a datagram with GIDs (InfiniBand 8.3). RoCE version 2 has an IPv4 header in its
+ * last 20 bytes instead (annex A17.4.5.2), but programs look for the GIDs: UCX drops what has none
+ * of its own there. */
 static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
                     const struct diwarp_wc *done)
 {
-    uint8_t grh[DV_GRH_BYTES] = {[20] = 0x45, [28] = 64, [29] = IPPROTO_UDP};
-    const uint16_t length = htons((uint16_t)(DV_GRH_BYTES / 2 + done->wc.byte_len));
     const uint32_t source = htonl(done->src.job);
-    memcpy(grh + 22, &length, sizeof length);
-    memcpy(grh + 32, &source, sizeof source);
-    memcpy(grh + 36, context->gids[0].ip, 4);
-    const uint8_t *from = grh;
-    for (unsigned i = 0; i < DV_MAX_SGE; i++) {
+    struct ibv_grh grh = {.version_tclass_flow = htonl(6u << 28),
+                          .paylen = htons((uint16_t)done->wc.byte_len),
+                          .next_hdr = 0x1b, /* InfiniBand */
+                          .hop_limit = 64};
+    dv_put_gid(&grh.sgid, (const uint8_t *)&source);
+    dv_put_gid(&grh.dgid, context->gids[0].ip);
+    const uint8_t *from = (const uint8_t *)&grh;
+    for (unsigned i = 0; i < recv->lead_count; i++) {
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
         from += recv->lead[i].iov_len;
     }

@@ -4,10 +4,12 @@
  * of libibverbs. Everything of a context is guarded by its lock. */
 #pragma once
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "common/include/diwarp.h"
@@ -23,12 +25,13 @@
 #define DV_INDEX_PORT  1u
 #define DV_INDEX_FIRST 2u
 
-#define DV_MAX_SGE      4 /* as diwarp's */
+#define DV_MAX_SGE      32 /* as diwarp's of UD */
 #define DV_MAX_WR       16384
 #define DV_MAX_CQE      (1 << 20)
 #define DV_MAX_INLINE   1024
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
-#define DV_GRH_BYTES    40
+
+#define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
 
 struct dv_context {
     struct diwarp_device *device;
@@ -80,11 +83,12 @@ struct dv_cq {
     bool overrun;
 };
 
-/* A posted receive of a UD queue pair: where its GRH goes. */
+/* A posted receive of a UD queue pair. */
 struct dv_recv {
     uint64_t wr_id;
     uint64_t order;
-    struct iovec lead[DV_MAX_SGE];
+    struct iovec *lead; /* lead_count: where its GRH goes */
+    unsigned lead_count;
     bool posted;
 };
 
@@ -95,6 +99,7 @@ struct dv_qp {
     struct ibv_qp_attr attr; /* as modified so far */
     bool signal_all;
     struct dv_recv *recvs; /* cap.max_recv_wr */
+    struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */
     uint32_t free_count;
     uint64_t recv_order;
@@ -150,6 +155,13 @@ static inline void dv_lock(struct dv_context *context)
 static inline void dv_unlock(struct dv_context *context)
 {
     pthread_mutex_unlock(&context->lock);
+}
+
+/* An IPv4 address mapped to IPv6. */
+static inline void dv_put_gid(union ibv_gid *gid, const uint8_t ip[4])
+{
+    *gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+    memcpy(gid->raw + 12, ip, 4);
 }
 
 /* libibverbs' function of that name, for objects that are not ours. */

@@ -10,6 +10,7 @@ libdiwarp_verbs_la_SOURCES = \
 	verbs_diwarp/cq.c \
 	verbs_diwarp/cq.h \
 	verbs_diwarp/device.c \
+	verbs_diwarp/device_file.c \
 	verbs_diwarp/front.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/post.c \
@@ -27,5 +28,5 @@ libdiwarp_verbs_la_SOURCES = \
 libdiwarp_verbs_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) -fvisibility=default
 libdiwarp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script=$(srcdir)/verbs_diwarp/symbols.map
-libdiwarp_verbs_la_LIBADD = libdiwarp.la -libverbs
+libdiwarp_verbs_la_LIBADD = libdiwarp.la $(DW_SYSTEM_LIBS)
 EXTRA_DIST += verbs_diwarp/symbols.map

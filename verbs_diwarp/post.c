@@ -101,10 +101,11 @@ int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_
 static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
 {
     size_t left = DV_GRH_BYTES;
-    memset(recv->lead, 0, sizeof recv->lead);
+    recv->lead_count = 0;
     for (int i = 0; i < wr->num_sge && left; i++) {
         const size_t bytes = wr->sg_list[i].length < left ? wr->sg_list[i].length : left;
-        recv->lead[i] = (struct iovec){(void *)(uintptr_t)wr->sg_list[i].addr, bytes};
+        recv->lead[recv->lead_count++] =
+            (struct iovec){(void *)(uintptr_t)wr->sg_list[i].addr, bytes};
         left -= bytes;
     }
 }

@@ -31,6 +31,7 @@ static void forget_recvs(struct dv_qp *qp)
     qp->free_count = qp->cap.max_recv_wr;
     for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++) {
         qp->recvs[i].posted = false;
+        qp->recvs[i].lead = qp->leads + (size_t)i * qp->cap.max_recv_sge;
         qp->free_recvs[i] = i;
     }
 }
@@ -72,6 +73,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
 static void release(struct dv_qp *qp)
 {
     free(qp->recvs);
+    free(qp->leads);
     free(qp->free_recvs);
     free(qp->builder);
     free(qp);
@@ -92,9 +94,10 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
     qp->cap = attr->cap;
     qp->signal_all = attr->sq_sig_all;
     qp->recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->recvs);
+    qp->leads = calloc((size_t)qp->cap.max_recv_wr * qp->cap.max_recv_sge + 1, sizeof *qp->leads);
     qp->free_recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->free_recvs);
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if (!qp->recvs || !qp->free_recvs || (builds && dv_wr_init(qp))) {
+    if (!qp->recvs || !qp->leads || !qp->free_recvs || (builds && dv_wr_init(qp))) {
         release(qp);
         return NULL;
     }

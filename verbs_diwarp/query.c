@@ -143,8 +143,7 @@ int ibv_query_gid(struct ibv_context *ibv_context, uint8_t port_num, int index, 
         errno = EINVAL;
         return -1;
     }
-    *gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
-    memcpy(gid->raw + 12, context->gids[index].ip, 4);
+    dv_put_gid(gid, context->gids[index].ip);
     return 0;
 }
 
@@ -181,8 +180,7 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 /* Of libibverbs' own header: 0 is InfiniBand and RoCE version 1, 1 is version 2. */
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
                        int *type);
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
-                       int *type)
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, int *type)
 {
     union ibv_gid gid;
     if (!dv_is_ours(context))

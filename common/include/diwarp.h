@@ -401,7 +401,7 @@ struct diwarp_send_wr {
  * the QP that it is for. The memory of sg_list must stay until the completion, unless
  * INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
-/* UD: RD delivers in place. */
+/* UD: RD delivers in place. Up to 32 elements, as in Sends of UD. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 
 /* Room for a Send of len bytes in the open datagram of a peer, to be written to before the commit,

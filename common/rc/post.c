@@ -23,8 +23,9 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     const bool read = wr->opcode == IBV_WR_RDMA_READ;
     if (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED)))
         return -EINVAL;
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge,
-                                 read ? IBV_ACCESS_LOCAL_WRITE : 0, UINT32_MAX, work->sge);
+    int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, read ? IBV_ACCESS_LOCAL_WRITE : 0,
+                     UINT32_MAX, work->sge, DW_MAX_SGE);
     if (total < 0)
         return (int)total;
     memset(work, 0, offsetof(struct dw_rc_work, sge));
@@ -114,8 +115,8 @@ static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
     struct dw_rc_recv *recv = dw_ring_push(recvs, sizeof *recv, max);
     if (!recv)
         return -ENOMEM;
-    int64_t total =
-        dw_pd_gather(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, recv->sge);
+    int64_t total = dw_pd_gather(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX,
+                                 recv->sge, DW_MAX_SGE);
     if (total < 0) {
         dw_ring_unpush(recvs);
         return (int)total;

@@ -216,7 +216,7 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     if (!post.peer || 0u + post.peer->queued + post.peer->records.own_count >= qp->attr.max_send_wr)
         return -ENOMEM;
     const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, kinds[kind].access,
-                                       kinds[kind].max_bytes, post.iov);
+                                       kinds[kind].max_bytes, post.iov, DW_MAX_SGE);
     if (total < 0)
         return (int)total;
     post.total = (uint32_t)total;

@@ -10,17 +10,17 @@
 
 /* ---- protection domains: who may touch which bytes (RFC 5040 section 8, RFC 5042) ---- */
 
-#define DW_MAX_SGE 4
+#define DW_MAX_SGE 4 /* of RD and RC, which keep them */
 
 struct diwarp_pd {
     struct diwarp_device *device;
     struct dw_map mrs; /* struct dw_region by STag */
 };
 
-/* The gather list of a request, checked; returns its bytes, -EINVAL, -EACCES or -EMSGSIZE. Key 0 is
- * the process's own memory, unregistered. */
+/* The gather list of a request, of `room` elements at most, checked; returns its bytes, -EINVAL,
+ * -EACCES or -EMSGSIZE. Key 0 is the process's own memory, unregistered. */
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
-                     uint32_t max_bytes, struct iovec iov[DW_MAX_SGE]);
+                     uint32_t max_bytes, struct iovec *iov, int room);
 
 /* ---- the port: the datagrams of one UDP socket, for all queue pairs of a device ---- */
 

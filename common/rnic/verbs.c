@@ -74,9 +74,9 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
 }
 
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
-                     uint32_t max_bytes, struct iovec iov[DW_MAX_SGE])
+                     uint32_t max_bytes, struct iovec *iov, int room)
 {
-    if (count < 0 || count > DW_MAX_SGE)
+    if (count < 0 || count > room)
         return -EINVAL;
     uint64_t total = 0;
     for (int i = 0; i < count; i++) {

@@ -3,6 +3,7 @@
  * nothing else. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/copy.h"
 #include "common/ud/ud.h"
@@ -11,18 +12,20 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     const uint32_t lead_bytes = qp->attr.recv_lead_bytes;
-    struct dw_ud_recv *recv = ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv) : NULL;
+    struct iovec sge[DW_UD_MAX_SGE];
+    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
+                                       UINT32_MAX, sge, DW_UD_MAX_SGE);
+    if (total < 0)
+        return (int)total;
+    const size_t list_bytes = (size_t)wr->num_sge * sizeof *sge;
+    struct dw_ud_recv *recv =
+        ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv + list_bytes) : NULL;
     if (!recv)
         return -ENOMEM;
-    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
-                                       UINT32_MAX, recv->sge);
-    if (total < 0) {
-        free(recv);
-        return (int)total;
-    }
     recv->wr_id = wr->wr_id;
-    recv->length = (uint32_t)total > lead_bytes ? (uint32_t)total - lead_bytes : 0;
+    recv->length = total > lead_bytes ? (uint32_t)(total - lead_bytes) : 0;
     recv->sge_count = (unsigned)wr->num_sge;
+    memcpy(recv->sge, sge, list_bytes);
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;

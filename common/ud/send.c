@@ -16,7 +16,7 @@ struct outgoing {
     struct dw_ddp_header ddp;      /* of what is left */
     struct dw_write_record record; /* likewise; of a Send, too: how far it is */
     uint32_t qkey;
-    struct iovec iov[DW_MAX_SGE];
+    struct iovec iov[DW_UD_MAX_SGE];
 };
 
 /* Builds the next datagram at buf; returns its length. */
@@ -130,7 +130,8 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     struct outgoing out = {
         .ud = ud, .ah = ah, .qkey = own_qkey ? qp->attr.qkey : wr->wr.ud.remote_qkey};
     const uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
-    const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov);
+    const int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov, DW_UD_MAX_SGE);
     if (total < 0 || (write && !total))
         return total < 0 ? (int)total : -EINVAL;
     struct dw_ud_target *target = target_of(ud, ah->token, ah->qpn);

@@ -87,7 +87,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         if (qp->service != &dw_ud_service)
             continue;
         const struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-        memory->receive_bytes += ud->recv_count * sizeof(struct dw_ud_recv);
+        dw_foreach (recv, const struct dw_ud_recv, link, &ud->recvs)
+            memory->receive_bytes += sizeof *recv + recv->sge_count * sizeof *recv->sge;
         memory->assembly_bytes += ud->held[DW_UD_SEND] * sizeof(struct diwarp_record);
         memory->record_bytes +=
             ud->held[DW_UD_RECORD] * sizeof(struct diwarp_record) + dw_map_bytes(&ud->open);

@@ -13,6 +13,7 @@ extern const struct dw_service dw_ud_service;
  * authenticated), and those of a source that was forgotten for others and whose last number, which
  * is kept longer, has been forgotten, too. */
 
+#define DW_UD_MAX_SGE 32
 /* Sources remembered. Datagrams of further ones are dropped, unless one can be forgotten. */
 #define DW_UD_SOURCES_MAX 65536
 /* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
@@ -76,7 +77,7 @@ struct dw_ud_recv {
     uint64_t wr_id;
     uint32_t length;
     unsigned sge_count;
-    struct iovec sge[DW_MAX_SGE];
+    struct iovec sge[];
 };
 
 /* A record, until the application releases it; or a Send of several segments, amid them. */
