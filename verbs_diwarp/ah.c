@@ -101,13 +101,10 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 {
     if (!dv_is_ours(context))
         return DV_REAL(ibv_init_ah_from_wc)(context, port_num, wc, grh, attr);
-    *attr =
-        (struct ibv_ah_attr){.port_num = port_num,
-                             .is_global = 1,
-                             .grh = {.dgid = {.raw = {[10] = 0xff, [11] = 0xff}}, .hop_limit = 64}};
+    *attr = (struct ibv_ah_attr){.port_num = port_num, .is_global = 1, .grh = {.hop_limit = 64}};
     if (!(wc->wc_flags & IBV_WC_GRH))
         return -1;
-    memcpy(attr->grh.dgid.raw + 12, (const uint8_t *)grh + 32, 4); /* the source, see cq.c */
+    attr->grh.dgid = grh->sgid;
     return 0;
 }
 

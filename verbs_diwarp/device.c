@@ -12,23 +12,9 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/post.h"
+#include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/query.h"
-#include "verbs_diwarp/ud.h"
-
-/* Some providers, given any device, read beyond what the header declares of it. */
-static union {
-    struct ibv_device device;
-    char room[8192];
-} the_device = {
-    .device = {.node_type = IBV_NODE_CA,
-               .transport_type = IBV_TRANSPORT_IB,
-               .name = "diwarp0",
-               .dev_name = "diwarp0",
-               .dev_path = "/sys/class/infiniband_verbs/diwarp0",
-               .ibdev_path = "/sys/class/infiniband/diwarp0"},
-};
-
-struct ibv_device *const dv_device = &the_device.device;
 
 /* ---- the list ---- */
 
@@ -74,17 +60,6 @@ const char *ibv_get_device_name(struct ibv_device *device)
 int ibv_get_device_index(struct ibv_device *device)
 {
     return device == dv_device ? -1 : DV_REAL(ibv_get_device_index)(device);
-}
-
-/* The same on every host: diwarp has no hardware to number. */
-__be64 ibv_get_device_guid(struct ibv_device *device)
-{
-    static const uint8_t guid[8] = {0x02, 'd', 'i', 'w', 'a', 'r', 'p', 0};
-    __be64 value;
-    if (device != dv_device)
-        return DV_REAL(ibv_get_device_guid)(device);
-    memcpy(&value, guid, sizeof value);
-    return value;
 }
 
 /* ---- contexts ---- */

@@ -14,13 +14,14 @@ libdiwarp_verbs_la_SOURCES = \
 	verbs_diwarp/front.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/post.c \
+	verbs_diwarp/post.h \
 	verbs_diwarp/qp.c \
+	verbs_diwarp/qp.h \
 	verbs_diwarp/query.c \
 	verbs_diwarp/query.h \
-	verbs_diwarp/real.c \
+	verbs_diwarp/ours.c \
 	verbs_diwarp/states.c \
 	verbs_diwarp/states.h \
-	verbs_diwarp/ud.h \
 	verbs_diwarp/unsupported.c \
 	verbs_diwarp/wr.c \
 	verbs_diwarp/wr.h
@@ -30,3 +31,10 @@ libdiwarp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script=$(srcdir)/verbs_diwarp/symbols.map
 libdiwarp_verbs_la_LIBADD = libdiwarp.la $(DW_SYSTEM_LIBS)
 EXTRA_DIST += verbs_diwarp/symbols.map
+
+bin_SCRIPTS = diwarp-verbs
+CLEANFILES = diwarp-verbs
+diwarp-verbs: verbs_diwarp/diwarp-verbs.in Makefile
+	$(AM_V_GEN)sed 's,@pkglibdir@,$(pkglibdir),' '$(srcdir)/verbs_diwarp/diwarp-verbs.in' >$@.tmp && \
+	chmod +x $@.tmp && mv $@.tmp $@
+EXTRA_DIST += verbs_diwarp/diwarp-verbs.in verbs_diwarp/README.md

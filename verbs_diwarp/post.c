@@ -7,7 +7,7 @@
 
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
-#include "verbs_diwarp/ud.h"
+#include "verbs_diwarp/post.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */

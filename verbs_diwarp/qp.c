@@ -7,7 +7,7 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/states.h"
-#include "verbs_diwarp/ud.h"
+#include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/wr.h"
 
 /* diwarp's queue pair, with no receives and a Q_Key that nobody sends by until it is RTR. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs_diwarp/ud.h"
+#include "verbs_diwarp/post.h"
 
 /* Requests between ibv_wr_start() and ibv_wr_complete(); one thread at a time, as the manual
  * says. */
