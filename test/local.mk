@@ -332,6 +332,16 @@ test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_L
 
 endif
 
+# A program of libibverbs: run by test/verbs/run, with the front before it.
+EXTRA_DIST += test/verbs/run test/verbs/test_front.c
+if DW_SHARED
+if DW_CMOCKA
+check_PROGRAMS += test/verbs/test_front
+test_verbs_test_front_SOURCES = test/verbs/test_front.c
+test_verbs_test_front_LDADD = -libverbs $(CMOCKA_LIBS)
+endif
+endif
+
 # A link with a queue, AQM and faults between two network namespaces.
 check_PROGRAMS += test/net/forwarder
 test_net_forwarder_SOURCES = test/net/forwarder.c test/net/bottleneck.c

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The front for verbs programs: a library that stands before libibverbs, and the command that loads it.
 
-pkglib_LTLIBRARIES += libdiwarp-verbs.la
-libdiwarp_verbs_la_SOURCES = \
+VERBS_SOURCES = \
 	verbs_diwarp/ah.c \
 	verbs_diwarp/ah.h \
 	verbs_diwarp/channel.c \
@@ -25,16 +24,22 @@ libdiwarp_verbs_la_SOURCES = \
 	verbs_diwarp/unsupported.c \
 	verbs_diwarp/wr.c \
 	verbs_diwarp/wr.h
+EXTRA_DIST += $(VERBS_SOURCES) verbs_diwarp/symbols.map verbs_diwarp/diwarp-verbs.in verbs_diwarp/README.md
+
+if DW_SHARED
+
+pkglib_LTLIBRARIES += libdiwarp-verbs.la
+libdiwarp_verbs_la_SOURCES = $(VERBS_SOURCES)
 # What is seen outside is in symbols.map.
 libdiwarp_verbs_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) -fvisibility=default
 libdiwarp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script=$(srcdir)/verbs_diwarp/symbols.map
 libdiwarp_verbs_la_LIBADD = libdiwarp.la $(DW_SYSTEM_LIBS)
-EXTRA_DIST += verbs_diwarp/symbols.map
 
 bin_SCRIPTS = diwarp-verbs
 CLEANFILES = diwarp-verbs
 diwarp-verbs: verbs_diwarp/diwarp-verbs.in Makefile
 	$(AM_V_GEN)sed 's,@pkglibdir@,$(pkglibdir),' '$(srcdir)/verbs_diwarp/diwarp-verbs.in' >$@.tmp && \
 	chmod +x $@.tmp && mv $@.tmp $@
-EXTRA_DIST += verbs_diwarp/diwarp-verbs.in verbs_diwarp/README.md
+
+endif

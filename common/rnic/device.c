@@ -78,6 +78,7 @@ static int check_attr(const struct diwarp_device_attr *attr, struct diwarp_diagn
         {attr->datagram_max_bytes && attr->datagram_max_bytes < 512,
          "datagram_max_bytes must be at least 512 (or 0)"},
         {attr->port_max && attr->port_max < attr->port_min, "port_max is less than port_min"},
+        {attr->token & 0xff, "the last byte of token must be 0"},
         {attr->rto_min_ns < 10000, "rto_min_ns must be at least 10000"},
         {attr->queue_delay_ns > UINT32_MAX, "queue_delay_ns must be less than 4.3 s"},
     };
