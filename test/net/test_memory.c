@@ -64,7 +64,7 @@ static void assert_told(const char *when)
     const struct diwarp_memory all = memory_of_all();
     const uint64_t held = allocated_bytes() - before_bytes;
     const uint64_t told = all.total_bytes - all.mapped_bytes;
-    if (told > held || held - told > held / 8 + 4096)
+    if (told > held || held - told > held / 6 + 4096)
         fail_msg("%s: %llu bytes told, %llu allocated", when, (unsigned long long)told,
                  (unsigned long long)held);
     const uint64_t written = anonymous_bytes() - before_anonymous;
