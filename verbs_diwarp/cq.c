@@ -205,6 +205,8 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
     if (!entries)
         return ENOMEM;
     dv_lock(context);
+    while (dv_progress(context) > 0) /* what has completed counts */
+        ;
     if ((uint32_t)cqe < cq->count) {
         dv_unlock(context);
         free(entries);

@@ -91,6 +91,9 @@ int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_
         if (rc)
             break;
     }
+    /* What a post completes wakes no helper that sleeps until something comes. */
+    while (dv_cq_of(ibv_qp->send_cq)->armed && dv_progress(context) > 0)
+        ;
     dv_unlock(context);
     if (rc)
         *bad = wr;
