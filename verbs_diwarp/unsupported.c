@@ -43,3 +43,15 @@ NOT_HERE(struct ibv_mr *, NULL, ibv_import_mr, pd->context, (struct ibv_pd * pd,
          (pd, handle))
 NOT_HERE(struct ibv_dm *, NULL, ibv_import_dm, context,
          (struct ibv_context * context, uint32_t handle), (context, handle))
+
+/* Of ours, none was ever imported. */
+#define NOT_IMPORTED(name, type)          \
+    void name(type *object)               \
+    {                                     \
+        if (!dv_is_ours(object->context)) \
+            DV_REAL(name)(object);        \
+    }
+
+NOT_IMPORTED(ibv_unimport_pd, struct ibv_pd)
+NOT_IMPORTED(ibv_unimport_mr, struct ibv_mr)
+NOT_IMPORTED(ibv_unimport_dm, struct ibv_dm)
