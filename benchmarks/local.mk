@@ -180,6 +180,6 @@ tools/mpi_memory.so: benchmarks/mpi_memory.la
 
 # They are for LD_PRELOAD, not for the linker.
 install-exec-hook:
-	rm -f '$(DESTDIR)$(pkglibdir)/mpi_time.la' '$(DESTDIR)$(pkglibdir)/mpi_memory.la'
+	rm -f '$(DESTDIR)$(pkglibdir)'/*.la
 
 endif

@@ -88,7 +88,7 @@ install-data-hook:
 
 uninstall-hook:
 	rm -f '$(DESTDIR)$(componentdir)/mca_btl_diwarp.so'
-	rm -f '$(DESTDIR)$(pkglibdir)/mpi_time.so' '$(DESTDIR)$(pkglibdir)/mpi_memory.so'
+	rm -f '$(DESTDIR)$(pkglibdir)'/*.so
 	-rmdir '$(DESTDIR)$(componentdir)' '$(DESTDIR)$(pkglibdir)' 2>/dev/null
 
 # For one user, without rights on Open MPI's own folders; found there with no flag.
