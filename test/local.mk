@@ -333,7 +333,7 @@ test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_L
 endif
 
 # A program of libibverbs: run by test/verbs/run, with the front before it.
-EXTRA_DIST += test/verbs/run test/verbs/test_front.c
+EXTRA_DIST += test/verbs/pyverbs test/verbs/run test/verbs/test_front.c
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += test/verbs/test_front
