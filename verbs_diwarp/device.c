@@ -191,6 +191,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     pthread_mutex_init(&context->lock, NULL);
     context->verbs.sz = sizeof context->verbs;
     context->verbs.query_port = dv_query_port;
+    context->verbs.query_device_ex = dv_query_device_ex;
     context->verbs.create_qp_ex = dv_create_qp_ex;
     context->verbs.context = (struct ibv_context){.device = device,
                                                   .ops = ops,

@@ -58,8 +58,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
-    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length,
-                             (int)(access & ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE));
+    mr->core =
+        diwarp_reg_mr(pd_of(pd)->core, addr, length,
+                      (int)(access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_MW_BIND)));
     if (!mr->core) {
         free(mr);
         return NULL;

@@ -76,6 +76,7 @@ __be64 ibv_get_device_guid(struct ibv_device *device)
 
 static const struct ibv_device_attr device_attr = {
     .fw_ver = "1",
+    .vendor_id = 0x026469, /* as the GUID begins: of no company */
     .max_mr_size = UINT64_MAX,
     .page_size_cap = UINT64_MAX << 12,
     .max_qp = DV_INDEX_MASK,
@@ -97,6 +98,18 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
         return DV_REAL(ibv_query_device)(context, attr);
     *attr = device_attr;
     attr->node_guid = attr->sys_image_guid = ibv_get_device_guid(context->device);
+    return 0;
+}
+
+int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                       struct ibv_device_attr_ex *attr, size_t bytes)
+{
+    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1};
+    if (input && input->comp_mask)
+        return EINVAL;
+    (void)ibv_query_device(context, &all.orig_attr);
+    memset(attr, 0, bytes);
+    memcpy(attr, &all, bytes < sizeof all ? bytes : sizeof all);
     return 0;
 }
 

@@ -14,5 +14,7 @@ uint32_t dv_random_qkey(void);
 struct diwarp_address dv_address_of(const struct dv_context *context, const uint8_t ip[4],
                                     uint32_t qpn);
 
+int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
+                       struct ibv_device_attr_ex *attr, size_t bytes);
 int dv_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
                   size_t bytes);

@@ -4,7 +4,10 @@
 
 #include "verbs_diwarp/front.h"
 
-/* FUNCTION(result on failure, name, whose context, parameters, arguments) */
+/* Not in the headers of rdma-core 39 (Ubuntu 22.04). */
+int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
+
+/* NOT_HERE(type of result, result, name, whose context, parameters, arguments) */
 #define NOT_HERE(type, failure, name, context, parameters, arguments) \
     type name parameters                                              \
     {                                                                 \
