@@ -23,6 +23,15 @@ static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum i
     dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
 }
 
+/* To diwarp a key of 0 is any memory of the process, which verbs do not know. */
+static bool has_no_key(const struct ibv_sge *sges, int count)
+{
+    bool keyless = false;
+    for (int i = 0; i < count; i++)
+        keyless |= !sges[i].lkey;
+    return keyless;
+}
+
 /* Inline data need no key: diwarp takes none where the key is 0, and copies all at once. */
 static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct ibv_send_wr *wr)
 {
@@ -40,6 +49,7 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
     struct ibv_sge sges[DV_MAX_SGE];
     uint64_t total = 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
+        wr->wr.ud.ah->context != dv_ibv_qp(qp)->context ||
         (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)
@@ -58,7 +68,9 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
     if (!out.ah)
         return errno;
     copy_sges(&out.wr, sges, wr);
-    int rc = diwarp_post_send(qp->core, &out);
+    const bool keyless =
+        !(wr->send_flags & IBV_SEND_INLINE) && has_no_key(wr->sg_list, wr->num_sge);
+    int rc = keyless ? -EACCES : diwarp_post_send(qp->core, &out);
     if (rc == -EAGAIN) {
         struct diwarp_qp_info info;
         diwarp_query_qp(qp->core, &info);
@@ -115,7 +127,8 @@ static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
 
 static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
-    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
+        has_no_key(wr->sg_list, wr->num_sge))
         return EINVAL;
     if (!qp->free_count)
         return ENOMEM;

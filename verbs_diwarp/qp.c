@@ -26,6 +26,13 @@ static int open_core(struct dv_qp *qp)
     return diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
 }
 
+static void close_core(struct dv_qp *qp)
+{
+    if (qp->core)
+        diwarp_destroy_qp(qp->core);
+    qp->core = NULL;
+}
+
 static void forget_recvs(struct dv_qp *qp)
 {
     qp->free_count = qp->cap.max_recv_wr;
@@ -159,7 +166,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(context);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
-    diwarp_destroy_qp(qp->core);
+    close_core(qp);
     dv_cq_forget(ibv_qp->send_cq, ibv_qp->qp_num);
     dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
     count_users(qp, UINT32_MAX);
@@ -172,20 +179,24 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 
 /* ---- states ---- */
 
-/* Anew, under the same number. */
+/* Anew, under the same number. Without memory for that it is in error, where nothing uses it. */
 static int reset(struct dv_qp *qp)
 {
-    diwarp_destroy_qp(qp->core);
+    close_core(qp);
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
     forget_recvs(qp);
-    return -open_core(qp);
+    const int rc = -open_core(qp);
+    if (rc)
+        dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+    return rc;
 }
 
 /* What has come, comes first. */
 static void fail(struct dv_qp *qp)
 {
-    diwarp_set_qkey(qp->core, dv_random_qkey());
+    if (qp->core)
+        diwarp_set_qkey(qp->core, dv_random_qkey());
     while (dv_progress(dv_context_of(dv_ibv_qp(qp)->context)) > 0)
         ;
     dv_flush_recvs(qp);

@@ -369,6 +369,10 @@ static void send__with_a_wrong_key(void **state)
     struct ibv_sge sge = {(uintptr_t)end->memory, BYTES, 1};
     struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
     assert_int_equal(ibv_post_recv(end->qp, &wr, &bad), EINVAL);
+    sge.lkey = 0;
+    assert_int_equal(ibv_post_recv(end->qp, &wr, &bad), EINVAL);
+    assert_int_equal(post_send(end, end->ah, QKEY, 0), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_LOC_PROT_ERR);
     close_end(end);
 }
 
@@ -379,6 +383,7 @@ static void send__malformed_in_a_list(void **state)
     (void)state;
     struct end *end = open_end(8);
     make_ready(end);
+    struct end *other = open_end(8);
     struct ibv_sge sges[3] = {{(uintptr_t)end->memory, 10, end->mr->lkey}};
     const struct ibv_send_wr good = {.wr_id = 1,
                                      .sg_list = sges,
@@ -386,7 +391,7 @@ static void send__malformed_in_a_list(void **state)
                                      .opcode = IBV_WR_SEND,
                                      .send_flags = IBV_SEND_SIGNALED,
                                      .wr.ud = {end->ah, end->qp->qp_num, QKEY}};
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         struct ibv_send_wr list[2] = {good, good}, *bad = NULL;
         list[0].next = &list[1];
         if (i == 0)
@@ -395,6 +400,8 @@ static void send__malformed_in_a_list(void **state)
             list[1].opcode = IBV_WR_RDMA_READ;
         else if (i == 2)
             list[1].num_sge = 3;
+        else if (i == 3)
+            list[1].wr.ud.ah = other->ah;
         else
             list[1].num_sge = -1;
         assert_int_equal(ibv_post_send(end->qp, &list[0], &bad), EINVAL);
@@ -402,6 +409,7 @@ static void send__malformed_in_a_list(void **state)
         assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
     }
     close_end(end);
+    close_end(other);
 }
 
 static void wr__is_the_same(void **state)
