@@ -127,5 +127,5 @@ const struct dw_gcm_ops *dw_gcm_mb_load(void)
     mb = alloc && init ? alloc(0) : NULL;
     if (mb)
         init(mb, &arch);
-    return arch != IMB_ARCH_NONE && arch != IMB_ARCH_NOAESNI ? &ops : NULL;
+    return arch != IMB_ARCH_NONE && mb->features & IMB_FEATURE_AESNI ? &ops : NULL;
 }

@@ -248,7 +248,7 @@ local function read_header(tvb)
         wrong = "another wire version"
     elseif not TYPES[h.type] then
         wrong = "unknown type"
-    elseif h.type == UD and not (zero(tvb, 2, 2) and zero(tvb, 40, 16) and not flag(flags, 0x08)) then
+    elseif h.type == UD and not (zero(tvb, 2, 2) and zero(tvb, 44, 12) and not flag(flags, 0x08)) then
         wrong = "fields that UD does not have"
     elseif flag(flags, 0x10) and (not h.intro or h.type == UD) then
         wrong = "GOES_ON without an intro, or on UD"
