@@ -2,9 +2,9 @@
 #include "verbs_diwarp/channel.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static struct dv_channel *channel_of(const struct dv_cq *cq)
@@ -35,25 +35,33 @@ static void take_out(struct dv_cq *cq)
     *at = cq->next;
 }
 
+/* Without waiting, for its place: whoever reads it first holds no event yet, and finds none. */
+static bool take_count(int fd)
+{
+    eventfd_t one;
+    const struct iovec to = {&one, sizeof one};
+    return preadv2(fd, &to, 1, -1, RWF_NOWAIT) == sizeof one;
+}
+
 void dv_channel_leave(struct dv_cq *cq)
 {
     struct dv_context *context = dv_context_of(cq->cq.context);
+    dv_lock(context);
+    if (cq->waiting)
+        take_out(cq);
+    while (cq->waiting && take_count(cq->cq.channel->fd))
+        cq->waiting--;
+    cq->waiting = 0;
+    if (cq->armed)
+        context->armed_count--;
+    cq->armed = DV_NOT_ARMED;
+    if (cq->cq.channel)
+        cq->cq.channel->refcnt--;
+    dv_unlock(context);
     pthread_mutex_lock(&cq->cq.mutex);
     while (cq->cq.comp_events_completed != cq->events)
         pthread_cond_wait(&cq->cq.cond, &cq->cq.mutex);
     pthread_mutex_unlock(&cq->cq.mutex);
-    if (!cq->cq.channel)
-        return;
-    dv_lock(context);
-    cq->cq.channel->refcnt--;
-    if (cq->waiting)
-        take_out(cq);
-    for (struct pollfd readable = {.fd = cq->cq.channel->fd, .events = POLLIN};
-         cq->waiting && poll(&readable, 1, 0) == 1; cq->waiting--) {
-        eventfd_t one;
-        (void)!eventfd_read(readable.fd, &one);
-    }
-    dv_unlock(context);
 }
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
@@ -68,6 +76,9 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
         return NULL;
     }
     channel->channel = (struct ibv_comp_channel){.context = context, .fd = fd};
+    dv_lock(dv_context_of(context));
+    dv_context_of(context)->users++;
+    dv_unlock(dv_context_of(context));
     return &channel->channel;
 }
 
@@ -75,7 +86,13 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     if (!dv_is_ours(channel->context))
         return DV_REAL(ibv_destroy_comp_channel)(channel);
-    if (channel->refcnt)
+    struct dv_context *context = dv_context_of(channel->context);
+    dv_lock(context);
+    const bool busy = channel->refcnt;
+    if (!busy)
+        context->users--;
+    dv_unlock(context);
+    if (busy)
         return EBUSY;
     close(channel->fd);
     free(channel);

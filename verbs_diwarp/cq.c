@@ -28,6 +28,7 @@ void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
     if (!wanted || !ibv_cq->channel)
         return;
     cq->armed = DV_NOT_ARMED;
+    dv_context_of(ibv_cq->context)->armed_count--;
     dv_channel_push(cq);
 }
 
@@ -69,20 +70,30 @@ static void release(struct dv_qp *qp, struct dv_recv *recv)
     qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
 }
 
-static void sort(struct dv_context *context, const struct diwarp_wc *done)
+static uint32_t lead_bytes(const struct dv_recv *recv)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < recv->lead_count; i++)
+        bytes += recv->lead[i].iov_len;
+    return (uint32_t)bytes;
+}
+
+/* Receives alone: a Send of UD completes in its post, and records are none of verbs'. */
+static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 {
     struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
-    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num)
+    if (done->wc.opcode == (enum ibv_wc_opcode)DIWARP_WC_RECORD)
+        diwarp_release_record(done->record);
+    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
-    if (wc.opcode != IBV_WC_RECV) {
-        dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
-        return;
-    }
     struct dv_recv *recv = &qp->recvs[wc.wr_id];
     if (!recv->posted) /* flushed meanwhile */
         return;
-    put_grh(context, recv, done);
+    if (lead_bytes(recv) == DV_GRH_BYTES)
+        put_grh(context, recv, done);
+    else
+        wc.status = IBV_WC_LOC_LEN_ERR;
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags |= IBV_WC_GRH;
@@ -94,10 +105,14 @@ static void sort(struct dv_context *context, const struct diwarp_wc *done)
 int dv_progress(struct dv_context *context)
 {
     struct diwarp_wc done[BATCH];
-    const int n = diwarp_poll_cq(context->core, BATCH, done);
-    for (int i = 0; i < n; i++)
-        sort(context, &done[i]);
-    return n;
+    int n, all = 0;
+    do {
+        n = diwarp_poll_cq(context->core, BATCH, done);
+        for (int i = 0; i < n; i++)
+            deliver(context, &done[i]);
+        all += n > 0 ? n : 0;
+    } while (n == BATCH);
+    return n < 0 ? n : all;
 }
 
 void dv_flush_recvs(struct dv_qp *qp)
@@ -160,6 +175,8 @@ int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
                                                 .look_ns = LOOK_NS};
         rc = -diwarp_start_helper(&attr, &context->helper);
     }
+    if (!rc && !cq->armed)
+        context->armed_count++;
     if (!rc && cq->armed != DV_ARMED)
         cq->armed = solicited_only ? DV_ARMED_SOLICITED : DV_ARMED;
     dv_unlock(context);
@@ -174,7 +191,8 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_
     if (!dv_is_ours(ibv_context))
         return DV_REAL(ibv_create_cq)(ibv_context, cqe, cq_context, channel, comp_vector);
     if (cqe < 1 || cqe > DV_MAX_CQE || comp_vector < 0 ||
-        comp_vector >= ibv_context->num_comp_vectors)
+        comp_vector >= ibv_context->num_comp_vectors ||
+        (channel && channel->context != ibv_context))
         return dv_fail(EINVAL);
     struct dv_cq *cq = calloc(1, sizeof *cq);
     if (!cq || !(cq->entries = calloc((size_t)cqe, sizeof *cq->entries))) {
@@ -187,6 +205,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_
     pthread_mutex_init(&cq->cq.mutex, NULL);
     pthread_cond_init(&cq->cq.cond, NULL);
     dv_lock(dv_context_of(ibv_context));
+    dv_context_of(ibv_context)->users++;
     if (channel)
         channel->refcnt++;
     dv_unlock(dv_context_of(ibv_context));
@@ -228,7 +247,13 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     if (!dv_is_ours(ibv_cq->context))
         return DV_REAL(ibv_destroy_cq)(ibv_cq);
     struct dv_cq *cq = dv_cq_of(ibv_cq);
-    if (cq->users)
+    struct dv_context *context = dv_context_of(ibv_cq->context);
+    dv_lock(context);
+    const bool busy = cq->users;
+    if (!busy)
+        context->users--;
+    dv_unlock(context);
+    if (busy)
         return EBUSY;
     dv_channel_leave(cq);
     pthread_mutex_destroy(&ibv_cq->mutex);

@@ -122,9 +122,11 @@ static int open_port(struct dv_context *context, uint32_t port)
     rc = context->core && context->port_pd
              ? diwarp_create_qp(context->port_pd, &qp_attr, &context->port_qp, NULL)
              : -ENOMEM;
-    if (!rc)
-        diwarp_query_address(context->port_qp, &context->address);
-    return rc;
+    if (rc)
+        return rc;
+    diwarp_query_address(context->port_qp, &context->address);
+    /* Another one where a process of diwarp has the port already, and shares it. */
+    return context->address.token == attr.token ? 0 : -EADDRINUSE;
 }
 
 static void close_port(struct dv_context *context)

@@ -58,9 +58,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
-    mr->core =
-        diwarp_reg_mr(pd_of(pd)->core, addr, length,
-                      (int)(access & ~(unsigned)(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_MW_BIND)));
+    /* There is no RDMA over UD in verbs: peers get no right. */
+    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length, (int)(access & IBV_ACCESS_LOCAL_WRITE));
     if (!mr->core) {
         free(mr);
         return NULL;

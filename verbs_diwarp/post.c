@@ -11,7 +11,7 @@
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
-#define ROOM_WAIT_MS 1000
+#define ROOM_WAIT_MS 10
 
 /* Completes a request that diwarp did not take. */
 static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
@@ -60,7 +60,6 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
         .wr = {.wr_id = wr->wr_id,
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
-               .send_flags = signaled ? IBV_SEND_SIGNALED : 0,
                .imm_data = ntohl(wr->imm_data),
                .wr.ud = {.remote_qkey = wr->wr.ud.remote_qkey}},
         .ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn),
@@ -78,12 +77,12 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
         if (poll(&room, 1, ROOM_WAIT_MS) == 1)
             rc = diwarp_post_send(qp->core, &out);
     }
-    if (!rc || rc == -ENOMEM)
-        return -rc;
+    if (rc == -ENOMEM)
+        return ENOMEM;
     if (rc == -EACCES || rc == -EMSGSIZE) { /* a queue pair of UD goes on: RESET heals SQE */
         complete_send(qp, wr, rc == -EACCES ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
-    } else if (signaled) { /* it is lost on its way, and UD does not tell */
+    } else if (signaled) { /* it has left; or is lost, which UD does not tell */
         complete_send(qp, wr, IBV_WC_SUCCESS);
     }
     return 0;
@@ -103,9 +102,9 @@ int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_
         if (rc)
             break;
     }
-    /* What a post completes wakes no helper that sleeps until something comes. */
-    while (dv_cq_of(ibv_qp->send_cq)->armed && dv_progress(context) > 0)
-        ;
+    /* The helper takes who posts for one who polls, too. */
+    if (context->armed_count)
+        (void)dv_progress(context);
     dv_unlock(context);
     if (rc)
         *bad = wr;

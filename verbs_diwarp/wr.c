@@ -7,9 +7,10 @@
 
 #include "verbs_diwarp/post.h"
 
-/* Requests between ibv_wr_start() and ibv_wr_complete(); one thread at a time, as the manual
- * says. */
+/* Requests between ibv_wr_start() and ibv_wr_complete() or _abort(), which are a critical section
+ * (ibv_wr_post(3)). */
 struct dv_builder {
+    pthread_mutex_t mutex;
     struct ibv_send_wr *wrs; /* `room` of them, `count` used */
     struct ibv_sge *sges;    /* DV_MAX_SGE for each */
     uint8_t *inlined;        /* cap.max_inline_data for each */
@@ -25,8 +26,14 @@ static struct dv_builder *builder_of(struct ibv_qp_ex *ex)
 static void start(struct ibv_qp_ex *ex)
 {
     struct dv_builder *builder = builder_of(ex);
+    pthread_mutex_lock(&builder->mutex);
     builder->count = 0;
     builder->error = 0;
+}
+
+static void abort_all(struct ibv_qp_ex *ex)
+{
+    pthread_mutex_unlock(&builder_of(ex)->mutex);
 }
 
 static struct ibv_send_wr *current(struct ibv_qp_ex *ex)
@@ -121,9 +128,11 @@ static int complete(struct ibv_qp_ex *ex)
 {
     struct dv_builder *builder = builder_of(ex);
     struct ibv_send_wr *bad;
-    if (builder->error || !builder->count)
-        return builder->error;
-    return dv_post_send(&ex->qp_base, builder->wrs, &bad);
+    int rc = builder->error;
+    if (!rc && builder->count)
+        rc = dv_post_send(&ex->qp_base, builder->wrs, &bad);
+    pthread_mutex_unlock(&builder->mutex);
+    return rc;
 }
 
 int dv_wr_init(struct dv_qp *qp)
@@ -135,13 +144,14 @@ int dv_wr_init(struct dv_qp *qp)
         calloc(1, sizeof *builder + wrs + sges + room * qp->cap.max_inline_data);
     if (!builder)
         return -ENOMEM;
+    pthread_mutex_init(&builder->mutex, NULL);
     builder->room = (uint32_t)room;
     builder->wrs = (struct ibv_send_wr *)(builder + 1);
     builder->sges = (struct ibv_sge *)(builder->wrs + room);
     builder->inlined = (uint8_t *)(builder->sges + room * DV_MAX_SGE);
     qp->builder = builder;
     qp->ex.wr_start = start;
-    qp->ex.wr_abort = start;
+    qp->ex.wr_abort = abort_all;
     qp->ex.wr_complete = complete;
     qp->ex.wr_send = wr_send;
     qp->ex.wr_send_imm = wr_send_imm;
