@@ -77,7 +77,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
     }
     channel->channel = (struct ibv_comp_channel){.context = context, .fd = fd};
     dv_lock(dv_context_of(context));
-    dv_context_of(context)->users++;
+    dv_context_of(context)->kept++;
     dv_unlock(dv_context_of(context));
     return &channel->channel;
 }
@@ -90,7 +90,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     dv_lock(context);
     const bool busy = channel->refcnt;
     if (!busy)
-        context->users--;
+        context->kept--;
     dv_unlock(context);
     if (busy)
         return EBUSY;

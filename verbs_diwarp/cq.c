@@ -106,6 +106,8 @@ int dv_progress(struct dv_context *context)
 {
     struct diwarp_wc done[BATCH];
     int n, all = 0;
+    if (!context->core) /* closed */
+        return 0;
     do {
         n = diwarp_poll_cq(context->core, BATCH, done);
         for (int i = 0; i < n; i++)
@@ -205,7 +207,7 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_
     pthread_mutex_init(&cq->cq.mutex, NULL);
     pthread_cond_init(&cq->cq.cond, NULL);
     dv_lock(dv_context_of(ibv_context));
-    dv_context_of(ibv_context)->users++;
+    dv_context_of(ibv_context)->kept++;
     if (channel)
         channel->refcnt++;
     dv_unlock(dv_context_of(ibv_context));
@@ -251,7 +253,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     dv_lock(context);
     const bool busy = cq->users;
     if (!busy)
-        context->users--;
+        context->kept--;
     dv_unlock(context);
     if (busy)
         return EBUSY;

@@ -223,6 +223,8 @@ int ibv_close_device(struct ibv_context *ibv_context)
     close(context->claim);
     close(ibv_context->async_fd);
     close(context->async_write);
+    if (context->kept)
+        return 0;
     pthread_mutex_destroy(&ibv_context->mutex);
     pthread_mutex_destroy(&context->lock);
     free(context);
