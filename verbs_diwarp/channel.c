@@ -160,7 +160,7 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
     return read(context->async_fd, event, sizeof *event) == sizeof *event ? 0 : -1;
 }
 
-/* Of ours nothing is kept. */
+/* diwarp keeps no account of events that were handed out. */
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
     const bool ours =
