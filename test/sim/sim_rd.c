@@ -169,6 +169,10 @@ static bool try_post(struct sim_node *node, struct sim_rd_op *op)
 {
     struct sim_rd *rd = rd_of(node->world);
     int rc = op->way == SIM_RD_RESERVE ? post_reserved(node, op) : post_wr(node, rd, op);
+    if (rc == -EAGAIN && op->way == SIM_RD_RESERVE) {
+        op->way = SIM_RD_BUFFERED; /* it may be too long for the path for ever */
+        return false;
+    }
     if (rc == -EMSGSIZE && op->way == SIM_RD_INLINE) {
         op->way = SIM_RD_POST; /* too long for that */
         return false;
