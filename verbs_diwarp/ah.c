@@ -63,13 +63,18 @@ static bool is_mapped(const union ibv_gid *gid)
     return !memcmp(gid->raw, prefix, sizeof prefix);
 }
 
+bool dv_ah_is_good(struct ibv_context *context, const struct ibv_ah_attr *attr)
+{
+    return attr->port_num == 1 && attr->is_global &&
+           attr->grh.sgid_index < dv_context_of(context)->gid_count && is_mapped(&attr->grh.dgid);
+}
+
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_create_ah)(pd, attr);
     struct dv_context *context = dv_context_of(pd->context);
-    if (attr->port_num != 1 || !attr->is_global || attr->grh.sgid_index >= context->gid_count ||
-        !is_mapped(&attr->grh.dgid))
+    if (!dv_ah_is_good(pd->context, attr))
         return dv_fail(EINVAL);
     struct dv_ah *ah = calloc(1, sizeof *ah);
     if (!ah)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/rc.h"
 
 #define BATCH 16
 
@@ -78,9 +79,17 @@ static uint32_t lead_bytes(const struct dv_recv *recv)
     return (uint32_t)bytes;
 }
 
-/* Receives alone: a Send of UD completes in its post, and records are none of verbs'. */
+/* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 {
+    if ((unsigned)done->wc.opcode == DIWARP_WC_CONNECT_REQUEST) {
+        dv_rc_called(context, done);
+        return;
+    }
+    if (done->rc_qp) {
+        dv_rc_deliver(diwarp_rc_qp_context(done->rc_qp), done);
+        return;
+    }
     struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
     if (done->wc.opcode == (enum ibv_wc_opcode)DIWARP_WC_RECORD)
         diwarp_release_record(done->record);
@@ -163,20 +172,22 @@ static int run_for_sleepers(void *arg)
 /* How often the helper looks whether the program is away: what an event may come late by. */
 #define LOOK_NS 50000
 
+int dv_start_helper(struct dv_context *context)
+{
+    const struct diwarp_helper_attr attr = {.cq = context->core,
+                                            .run = run_for_sleepers,
+                                            .arg = context,
+                                            .all = true,
+                                            .look_ns = LOOK_NS};
+    return context->helper ? 0 : diwarp_start_helper(&attr, &context->helper);
+}
+
 int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
 {
     struct dv_context *context = dv_context_of(ibv_cq->context);
     struct dv_cq *cq = dv_cq_of(ibv_cq);
-    int rc = 0;
     dv_lock(context);
-    if (!context->helper) {
-        const struct diwarp_helper_attr attr = {.cq = context->core,
-                                                .run = run_for_sleepers,
-                                                .arg = context,
-                                                .all = true,
-                                                .look_ns = LOOK_NS};
-        rc = -diwarp_start_helper(&attr, &context->helper);
-    }
+    const int rc = -dv_start_helper(context);
     if (!rc && !cq->armed)
         context->armed_count++;
     if (!rc && cq->armed != DV_ARMED)

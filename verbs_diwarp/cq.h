@@ -8,6 +8,8 @@
 
 /* Appends a completion; arms off and an event where one was asked for. solicited: of a receive. */
 void dv_cq_push(struct ibv_cq *cq, const struct ibv_wc *wc, bool solicited);
+/* The thread that runs the RNIC while the program neither polls nor posts; 0 or negative errno. */
+int dv_start_helper(struct dv_context *context);
 /* Runs the RNIC and sorts what completed. */
 int dv_progress(struct dv_context *context);
 /* Completes all posted receives as flushed, in their order. */

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/query.h"
+#include "verbs_diwarp/srq.h"
 
 /* ---- the list ---- */
 
@@ -100,6 +102,9 @@ static int find_gids(struct dv_context *context)
     return context->gid_count ? 0 : -ENODEV;
 }
 
+/* A connection lingers for a second at most. */
+#define LINGER_MS 1000
+
 static int open_port(struct dv_context *context, uint32_t port)
 {
     struct diwarp_device_attr attr;
@@ -129,10 +134,27 @@ static int open_port(struct dv_context *context, uint32_t port)
     return context->address.token == attr.token ? 0 : -EADDRINUSE;
 }
 
+/* Lets the other sides of connections that were closed read what was sent last. */
+static void linger(struct dv_context *context)
+{
+    const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(context->core);
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < LINGER_MS && counters && counters->rc_lingering; i++) {
+        dv_lock(context);
+        (void)dv_progress(context);
+        dv_unlock(context);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
 static void close_port(struct dv_context *context)
 {
     if (context->helper)
         diwarp_stop_helper(context->helper);
+    if (context->listener)
+        diwarp_destroy_listener(context->listener);
+    if (context->core)
+        linger(context);
     if (context->port_qp)
         diwarp_destroy_qp(context->port_qp);
     if (context->port_pd)
@@ -142,6 +164,7 @@ static void close_port(struct dv_context *context)
     if (context->device)
         diwarp_close_device(context->device);
     context->helper = NULL;
+    context->listener = NULL;
     context->port_qp = NULL;
     context->port_pd = NULL;
     context->core = NULL;
@@ -171,6 +194,7 @@ static const struct ibv_context_ops ops = {
     .req_notify_cq = dv_req_notify_cq,
     .post_send = dv_post_send,
     .post_recv = dv_post_recv,
+    .post_srq_recv = dv_post_srq_recv,
 };
 
 #undef ibv_open_device

@@ -14,6 +14,7 @@
 
 #include "common/include/diwarp.h"
 #include "common/include/diwarp_helper.h"
+#include "common/include/diwarp_rc.h"
 
 /* Each context has a UDP port of the host, and its number in that range leads the numbers of its
  * queue pairs: who knows an IP address and a QPN can send there, as verbs programs expect. */
@@ -30,6 +31,9 @@
 #define DV_MAX_CQE      (1 << 20)
 #define DV_MAX_INLINE   1024
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
+#define DV_RC_MSG_BYTES (1u << 30)
+#define DV_RC_MAX_SGE   4u  /* as diwarp's of RC */
+#define DV_RC_MAX_READS 16u /* under way, each way */
 
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
 
@@ -38,7 +42,8 @@ struct dv_context {
     struct diwarp_pd *port_pd;
     struct diwarp_qp *port_qp;    /* keeps the port; nothing is sent by it or to it */
     struct diwarp_cq *core;       /* of all queue pairs: completions are sorted into dv_cq */
-    struct diwarp_helper *helper; /* NULL: nobody sleeps for events so far */
+    struct diwarp_listener *listener; /* NULL: it has had no queue pair of RC */
+    struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim;       /* a socket: the port is ours, among the contexts of the network namespace */
     int async_write; /* the other end of context.async_fd */
@@ -85,6 +90,14 @@ struct dv_cq {
     bool overrun;
 };
 
+struct dv_srq {
+    struct ibv_srq srq;
+    struct diwarp_srq *core;
+    uint32_t max_wr, max_sge;
+    uint32_t posted, limit; /* fewer than that: an event, once; 0: none */
+    uint32_t users;
+};
+
 /* A posted receive of a UD queue pair. */
 struct dv_recv {
     uint64_t wr_id;
@@ -94,18 +107,21 @@ struct dv_recv {
     bool posted;
 };
 
+struct dv_rc;
+
 struct dv_qp {
     struct ibv_qp_ex ex;
-    struct diwarp_qp *core;
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr; /* as modified so far */
     bool signal_all;
+    struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
+    struct dv_rc *rc;           /* NULL: it is of UD, and has what follows */
+    struct diwarp_qp *core;
     struct dv_recv *recvs; /* cap.max_recv_wr */
     struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */
     uint32_t free_count;
     uint64_t recv_order;
-    struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
 };
 
 /* One queue pair behind an address. */

@@ -19,6 +19,12 @@ VERBS_SOURCES = \
 	verbs_diwarp/query.c \
 	verbs_diwarp/query.h \
 	verbs_diwarp/ours.c \
+	verbs_diwarp/rc.c \
+	verbs_diwarp/rc.h \
+	verbs_diwarp/rc_queues.c \
+	verbs_diwarp/rc_queues.h \
+	verbs_diwarp/srq.c \
+	verbs_diwarp/srq.h \
 	verbs_diwarp/states.c \
 	verbs_diwarp/states.h \
 	verbs_diwarp/unsupported.c \

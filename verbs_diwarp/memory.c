@@ -58,8 +58,9 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
-    /* There is no RDMA over UD in verbs: peers get no right. */
-    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length, (int)(access & IBV_ACCESS_LOCAL_WRITE));
+    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length,
+                             (int)(access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                             IBV_ACCESS_REMOTE_READ)));
     if (!mr->core) {
         free(mr);
         return NULL;

@@ -8,6 +8,7 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/post.h"
+#include "verbs_diwarp/rc.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
@@ -97,8 +98,10 @@ int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_
     for (; wr; wr = wr->next) {
         if (ibv_qp->state == IBV_QPS_ERR || ibv_qp->state == IBV_QPS_SQE)
             complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
+        else if (ibv_qp->state < IBV_QPS_RTS)
+            rc = EINVAL;
         else
-            rc = ibv_qp->state < IBV_QPS_RTS ? EINVAL : post_one(qp, wr);
+            rc = qp->rc ? dv_rc_post_send(qp, wr) : post_one(qp, wr);
         if (rc)
             break;
     }
@@ -158,8 +161,10 @@ int dv_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_
                                        .qp_num = ibv_qp->qp_num};
         if (ibv_qp->state == IBV_QPS_ERR)
             dv_cq_push(ibv_qp->recv_cq, &flushed, false);
+        else if (ibv_qp->state == IBV_QPS_RESET || ibv_qp->srq)
+            rc = EINVAL;
         else
-            rc = ibv_qp->state == IBV_QPS_RESET ? EINVAL : post_recv(qp, wr);
+            rc = qp->rc ? dv_rc_post_recv(qp, wr) : post_recv(qp, wr);
         if (rc)
             break;
     }

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
-#include "verbs_diwarp/states.h"
 #include "verbs_diwarp/qp.h"
+#include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/states.h"
 #include "verbs_diwarp/wr.h"
 
 /* diwarp's queue pair, with no receives and a Q_Key that nobody sends by until it is RTR. */
@@ -63,16 +65,19 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const struct ibv_qp_cap *cap = &attr->cap;
     const uint32_t known =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    if (attr->qp_type != IBV_QPT_UD || attr->srq || attr->comp_mask & ~known ||
+    const bool rc = attr->qp_type == IBV_QPT_RC;
+    const uint64_t ops = dv_wr_ops(attr->qp_type);
+    const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
+    if ((attr->qp_type != IBV_QPT_UD && !rc) || (attr->srq && !rc) || attr->comp_mask & ~known ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
         return EOPNOTSUPP;
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
         attr->recv_cq->context != context || cap->max_send_wr > DV_MAX_WR ||
-        cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > DV_MAX_SGE ||
-        cap->max_recv_sge > DV_MAX_SGE || cap->max_inline_data > DV_MAX_INLINE)
+        cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > max_sge ||
+        cap->max_recv_sge > max_sge || cap->max_inline_data > DV_MAX_INLINE ||
+        (attr->srq && attr->srq->pd != attr->pd))
         return EINVAL;
     return 0;
 }
@@ -86,6 +91,17 @@ static void release(struct dv_qp *qp)
     free(qp);
 }
 
+static int allocate_recvs(struct dv_qp *qp)
+{
+    qp->recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->recvs);
+    qp->leads = calloc((size_t)qp->cap.max_recv_wr * qp->cap.max_recv_sge + 1, sizeof *qp->leads);
+    qp->free_recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->free_recvs);
+    if (!qp->recvs || !qp->leads || !qp->free_recvs)
+        return -ENOMEM;
+    forget_recvs(qp);
+    return 0;
+}
+
 static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
     struct dv_qp *qp = calloc(1, sizeof *qp);
@@ -96,19 +112,18 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
                                      .pd = attr->pd,
                                      .send_cq = attr->send_cq,
                                      .recv_cq = attr->recv_cq,
+                                     .srq = attr->srq,
                                      .state = IBV_QPS_RESET,
                                      .qp_type = attr->qp_type};
     qp->cap = attr->cap;
     qp->signal_all = attr->sq_sig_all;
-    qp->recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->recvs);
-    qp->leads = calloc((size_t)qp->cap.max_recv_wr * qp->cap.max_recv_sge + 1, sizeof *qp->leads);
-    qp->free_recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->free_recvs);
+    if (attr->srq)
+        qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if (!qp->recvs || !qp->leads || !qp->free_recvs || (builds && dv_wr_init(qp))) {
+    if ((attr->qp_type == IBV_QPT_UD && allocate_recvs(qp)) || (builds && dv_wr_init(qp))) {
         release(qp);
         return NULL;
     }
-    forget_recvs(qp);
     return qp;
 }
 
@@ -117,6 +132,8 @@ static void count_users(struct dv_qp *qp, uint32_t change)
     dv_cq_of(dv_ibv_qp(qp)->send_cq)->users += change;
     dv_cq_of(dv_ibv_qp(qp)->recv_cq)->users += change;
     ((struct dv_pd *)dv_ibv_qp(qp)->pd)->users += change;
+    if (dv_ibv_qp(qp)->srq)
+        ((struct dv_srq *)dv_ibv_qp(qp)->srq)->users += change;
 }
 
 struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_init_attr_ex *attr)
@@ -127,7 +144,10 @@ struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_in
     if (!qp)
         return dv_fail(rc ? rc : ENOMEM);
     dv_lock(context);
-    rc = take_number(context, qp) ? -open_core(qp) : ENOMEM;
+    if (!take_number(context, qp))
+        rc = ENOMEM;
+    else
+        rc = attr->qp_type == IBV_QPT_RC ? dv_rc_init(qp, attr) : -open_core(qp);
     if (rc)
         context->qps[dv_ibv_qp(qp)->qp_num & DV_INDEX_MASK] = NULL;
     else
@@ -167,6 +187,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     dv_lock(context);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
     close_core(qp);
+    dv_rc_fini(qp);
     dv_cq_forget(ibv_qp->send_cq, ibv_qp->qp_num);
     dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
     count_users(qp, UINT32_MAX);
@@ -182,9 +203,13 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 /* Anew, under the same number. Without memory for that it is in error, where nothing uses it. */
 static int reset(struct dv_qp *qp)
 {
-    close_core(qp);
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
+    if (qp->rc) {
+        dv_rc_reset(qp);
+        return 0;
+    }
+    close_core(qp);
     forget_recvs(qp);
     const int rc = -open_core(qp);
     if (rc)
@@ -207,13 +232,50 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
     int rc = 0;
     if (to == IBV_QPS_RESET)
         rc = reset(qp);
+    else if (to == IBV_QPS_ERR && qp->rc)
+        dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
     else if (to == IBV_QPS_ERR)
         fail(qp);
-    else if (to != IBV_QPS_INIT)
+    else if (to == IBV_QPS_RTR && qp->rc)
+        rc = dv_rc_connect(qp);
+    else if (to != IBV_QPS_INIT && !qp->rc)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
     if (!rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = to;
     return rc;
+}
+
+/* What concerns only the wire of others is kept for ibv_query_qp(). */
+static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+    if (mask & IBV_QP_QKEY)
+        to->qkey = from->qkey;
+    if (mask & IBV_QP_PORT)
+        to->port_num = 1;
+    if (mask & IBV_QP_SQ_PSN)
+        to->sq_psn = from->sq_psn;
+    if (mask & IBV_QP_RQ_PSN)
+        to->rq_psn = from->rq_psn;
+    if (mask & IBV_QP_ACCESS_FLAGS)
+        to->qp_access_flags = from->qp_access_flags;
+    if (mask & IBV_QP_AV)
+        to->ah_attr = from->ah_attr;
+    if (mask & IBV_QP_PATH_MTU)
+        to->path_mtu = from->path_mtu;
+    if (mask & IBV_QP_DEST_QPN)
+        to->dest_qp_num = from->dest_qp_num;
+    if (mask & IBV_QP_TIMEOUT)
+        to->timeout = from->timeout;
+    if (mask & IBV_QP_RETRY_CNT)
+        to->retry_cnt = from->retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY)
+        to->rnr_retry = from->rnr_retry;
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        to->min_rnr_timer = from->min_rnr_timer;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        to->max_rd_atomic = from->max_rd_atomic;
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+        to->max_dest_rd_atomic = from->max_dest_rd_atomic;
 }
 
 static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
@@ -223,14 +285,12 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != ibv_qp->state) ||
         (mask & IBV_QP_PORT && attr->port_num != 1) ||
         (mask & IBV_QP_PKEY_INDEX && attr->pkey_index) ||
+        (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
+        (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > DV_RC_MAX_READS) ||
+        (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > DV_RC_MAX_READS) ||
         !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
         return EINVAL;
-    if (mask & IBV_QP_QKEY)
-        qp->attr.qkey = attr->qkey;
-    if (mask & IBV_QP_PORT)
-        qp->attr.port_num = 1;
-    if (mask & IBV_QP_SQ_PSN)
-        qp->attr.sq_psn = attr->sq_psn;
+    take_attr(&qp->attr, attr, mask);
     return change_state(qp, to);
 }
 
@@ -253,12 +313,14 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
     dv_lock(dv_context_of(ibv_qp->context));
     *attr = qp->attr;
     attr->qp_state = attr->cur_qp_state = ibv_qp->state;
-    attr->path_mtu = IBV_MTU_4096;
+    if (!qp->rc)
+        attr->path_mtu = IBV_MTU_4096;
     attr->cap = qp->cap;
     dv_unlock(dv_context_of(ibv_qp->context));
     *init_attr = (struct ibv_qp_init_attr){.qp_context = ibv_qp->qp_context,
                                            .send_cq = ibv_qp->send_cq,
                                            .recv_cq = ibv_qp->recv_cq,
+                                           .srq = ibv_qp->srq,
                                            .cap = qp->cap,
                                            .qp_type = ibv_qp->qp_type,
                                            .sq_sig_all = qp->signal_all};

@@ -17,16 +17,30 @@ static const struct change ud[] = {
     {IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_QKEY},
 };
 
+static const struct change rc[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
+};
+
 bool dv_states_allow(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
                      int attr_mask)
 {
     const int given = attr_mask & ~IBV_QP_STATE;
-    if (type != IBV_QPT_UD)
-        return false;
+    const struct change *changes = type == IBV_QPT_RC ? rc : ud;
+    const size_t count = type == IBV_QPT_RC ? sizeof rc / sizeof *rc : sizeof ud / sizeof *ud;
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) /* from any */
         return !given;
-    for (size_t i = 0; i < sizeof ud / sizeof *ud; i++)
-        if (ud[i].from == from && ud[i].to == to)
-            return !(ud[i].required & ~given) && !(given & ~(ud[i].required | ud[i].optional));
+    for (const struct change *change = changes; change < changes + count; change++)
+        if (change->from == from && change->to == to)
+            return !(change->required & ~given) &&
+                   !(given & ~(change->required | change->optional));
     return false;
 }

@@ -17,13 +17,6 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
         return failure;                                               \
     }
 
-NOT_HERE(struct ibv_srq *, NULL, ibv_create_srq, pd->context,
-         (struct ibv_pd * pd, struct ibv_srq_init_attr *attr), (pd, attr))
-NOT_HERE(int, EOPNOTSUPP, ibv_modify_srq, srq->context,
-         (struct ibv_srq * srq, struct ibv_srq_attr *attr, int mask), (srq, attr, mask))
-NOT_HERE(int, EOPNOTSUPP, ibv_query_srq, srq->context,
-         (struct ibv_srq * srq, struct ibv_srq_attr *attr), (srq, attr))
-NOT_HERE(int, EOPNOTSUPP, ibv_destroy_srq, srq->context, (struct ibv_srq * srq), (srq))
 NOT_HERE(int, EOPNOTSUPP, ibv_attach_mcast, qp->context,
          (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
 NOT_HERE(int, EOPNOTSUPP, ibv_detach_mcast, qp->context,

@@ -66,6 +66,33 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
     begin(ex, IBV_WR_SEND_WITH_IMM, imm_data);
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+    begin(ex, IBV_WR_SEND_WITH_INV, 0);
+    if (current(ex))
+        current(ex)->invalidate_rkey = invalidate_rkey;
+}
+
+static void begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+                       uint64_t remote_addr)
+{
+    begin(ex, opcode, 0);
+    if (!current(ex))
+        return;
+    current(ex)->wr.rdma.rkey = rkey;
+    current(ex)->wr.rdma.remote_addr = remote_addr;
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+    begin_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+    begin_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
+}
+
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct ibv_send_wr *wr = current(ex);
@@ -135,6 +162,13 @@ static int complete(struct ibv_qp_ex *ex)
     return rc;
 }
 
+uint64_t dv_wr_ops(enum ibv_qp_type type)
+{
+    return type == IBV_QPT_RC ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
+                                    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ
+                              : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+}
+
 int dv_wr_init(struct dv_qp *qp)
 {
     const size_t room = qp->cap.max_send_wr ? qp->cap.max_send_wr : 1;
@@ -155,6 +189,9 @@ int dv_wr_init(struct dv_qp *qp)
     qp->ex.wr_complete = complete;
     qp->ex.wr_send = wr_send;
     qp->ex.wr_send_imm = wr_send_imm;
+    qp->ex.wr_send_inv = wr_send_inv;
+    qp->ex.wr_rdma_write = wr_rdma_write;
+    qp->ex.wr_rdma_read = wr_rdma_read;
     qp->ex.wr_set_ud_addr = set_ud_addr;
     qp->ex.wr_set_sge = set_sge;
     qp->ex.wr_set_sge_list = set_sge_list;

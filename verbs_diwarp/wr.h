@@ -4,5 +4,7 @@
 
 #include "verbs_diwarp/front.h"
 
+/* enum ibv_qp_create_send_ops_flags that queue pairs of the type have. */
+uint64_t dv_wr_ops(enum ibv_qp_type type);
 /* Makes a queue pair ready for it. -ENOMEM. */
 int dv_wr_init(struct dv_qp *qp);

@@ -82,7 +82,8 @@ enum diwarp_switch { DIWARP_OFF = 0, DIWARP_ON = 1, DIWARP_AUTO = 2 };
 /* diwarp_device_attr_init() gives defaults for all of it. Strings are borrowed during the call. */
 struct diwarp_device_attr {
     struct diwarp_name name;
-    uint64_t token;              /* told with its address, its last byte 0; 0: a random one */
+    uint64_t token;              /* of its QPs and listeners, told with their addresses; its last
+                                  * byte 0; 0: random ones */
     const char *if_include;      /* "eth0,10.1.0.0/16"; NULL or empty: all that are up */
     const char *if_exclude;      /* names or CIDR; ignored when if_include is set */
     uint16_t port_min, port_max; /* 0, 0: any free port; port_max 0: port_min only. Where

@@ -12,6 +12,7 @@
 /* X(name, unit, meaning), of all RC QPs of a CQ. */
 #define DIWARP_RC_COUNTERS(X)                                                                  \
     X(rc_connections, "connections", "RC QPs that hold a TCP socket now")                      \
+    X(rc_lingering, "connections", "of destroyed QPs: the other side may still read")          \
     X(rc_connects, "connections", "connections set up, by either side")                        \
     X(rc_rejects, "connections", "connection requests rejected or given up, by either side")   \
     X(rc_no_descriptor, "times", "a call waited: no file descriptor or memory for it")         \
@@ -50,13 +51,16 @@ enum diwarp_rc_wc_opcode {
     DIWARP_WC_CONNECTED,
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
      * IBV_WC_REM_OP_ERR: one side sent Terminate (wc.vendor_err: layer << 12 | type << 8 | code,
-     * RFC 5040 4.8). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
+     * RFC 5040 4.8; wc.wc_flags: DIWARP_WC_TERMINATED_HERE or 0). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
      * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
      * sent is no memory of ours (found by TCP; the CRC would crash). IBV_WC_LOC_QP_OP_ERR: no
      * memory to send it. All posted requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The
      * last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
+
+/* In wc.wc_flags of DIWARP_WC_DISCONNECTED: this side has sent Terminate. */
+enum { DIWARP_WC_TERMINATED_HERE = 1 << 16 };
 
 /* ---- queue pairs -------------------------------------------------------------------------- */
 
@@ -69,6 +73,8 @@ struct diwarp_rc_qp_attr {
     uint32_t max_rd_atomic;  /* RDMA reads under way at once, each way: ORD and IRD. Where one side
                               * has 0, the other's posts give -EINVAL; a read posted before that was
                               * known ends the connection (vendor_err 0x2006, insufficient IRD) */
+    int access;              /* enum ibv_access_flags: what the other side may do to regions that
+                              * allow it, too */
     bool markers;            /* ask the other side for MPA markers (RFC 5044 4.3) */
     bool crc;                /* ask for CRC32C; in use when either side asks */
     uint8_t mpa_revision;    /* 1, or 2 (RFC 6581); the connecting side's counts */
@@ -79,7 +85,7 @@ struct diwarp_rc_qp_attr {
                                   * orderly close. UINT64_MAX: for ever */
 };
 
-/* Defaults: no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
+/* Defaults: all access, no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
 DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
@@ -116,7 +122,9 @@ DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const v
 /* Orderly close: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. Reads that
  * the other side has not begun to answer when it closes, too, complete with IBV_WC_WR_FLUSH_ERR. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
-/* Closes at once; no completion of it comes any more, also none that was not polled yet. */
+/* Closes at once; no completion of it comes any more, also none that was not polled yet. What TCP
+ * has taken arrives: the CQ reads, and drops, what still comes, for a second at most
+ * (rc_lingering). */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
 DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
 /* "10.0.0.2:40001" of the other side, for messages. */
@@ -140,6 +148,8 @@ DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr);
 /* Its QPs must have been destroyed. */
 DIWARP_EXPORT void diwarp_destroy_srq(struct diwarp_srq *srq);
+/* Drops the receives that are posted. */
+DIWARP_EXPORT void diwarp_clear_srq(struct diwarp_srq *srq);
 DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr);
 
 /* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */

@@ -93,7 +93,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
         return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
     int rc = dw_mr_check(&qp->pd->mrs, NULL, stag, to, bytes, access, &region);
     if (!rc)
-        return 0;
+        return qp->attr.access & access ? 0 : DW_TERM_RDMAP_RIGHTS;
     if (rc == -ERANGE)
         return ddp ? DW_TERM_DDP_BOUNDS : DW_TERM_RDMAP_BOUNDS;
     if (!remote_region(qp, stag))

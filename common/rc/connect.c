@@ -169,6 +169,7 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
         .max_send_wr = 128,
         .max_recv_wr = 128,
         .max_rd_atomic = 16,
+        .access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
         .crc = true,
         .mpa_revision = 2,
         .connect_timeout_ns = 10000000000,

@@ -152,6 +152,13 @@ void diwarp_destroy_srq(struct diwarp_srq *srq)
     free(srq);
 }
 
+void diwarp_clear_srq(struct diwarp_srq *srq)
+{
+    dw_lock(srq->pd->device);
+    dw_ring_fini(&srq->recvs);
+    dw_unlock(srq->pd->device);
+}
+
 int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
 {
     dw_lock(srq->pd->device);

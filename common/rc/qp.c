@@ -138,6 +138,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
     struct diwarp_wc wc = {
         .wc = {.status = status,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
+               .wc_flags = qp->terminated ? DIWARP_WC_TERMINATED_HERE : 0,
                .vendor_err = vendor_err},
         .rc_qp = qp,
     };
@@ -186,6 +187,11 @@ void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
+    if (qp->stream && (qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSING) && !qp->ended) {
+        dw_rc_linger(qp->rc, qp->stream, qp->tail);
+        qp->tail = (struct dw_rc_tail){0};
+        dw_rc_detach(qp);
+    }
     dw_rc_qp_free(qp);
     dw_unlock(device);
 }

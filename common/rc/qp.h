@@ -70,6 +70,7 @@ struct diwarp_rc_qp {
     enum dw_rc_state state;
     bool may_send;    /* the other side is ready for FPDUs */
     bool blocked;     /* TCP takes no more now */
+    bool terminated;  /* we have sent Terminate, or would have */
     bool broken;      /* a send call failed: the end will not be an orderly one */
     bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;

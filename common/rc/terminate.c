@@ -19,7 +19,7 @@ static void end_linger(struct lingering *linger)
     linger->stream->ops->close(linger->stream);
     (void)dw_heap_set(&rc->timers, &linger->timer, DW_NEVER);
     dw_list_remove(&linger->link);
-    rc->linger_count--;
+    rc->counters.rc_lingering = --rc->linger_count;
     rc->send_bytes -= sizeof *linger + linger->tail.bytes;
     free(linger->tail.buf);
     free(linger);
@@ -59,9 +59,10 @@ static void on_linger_ready(void *owner, unsigned what, uint64_t now_ns)
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail)
 {
     struct lingering *linger = rc->linger_count < DW_RC_STRAYS_MAX ? malloc(sizeof *linger) : NULL;
+    struct iovec rest = {tail.buf + tail.sent, tail.bytes - tail.sent};
     if (!linger) {
-        struct iovec rest = {tail.buf + tail.sent, tail.bytes - tail.sent};
-        (void)stream->ops->send(stream, &rest, 1);
+        if (rest.iov_len)
+            (void)stream->ops->send(stream, &rest, 1);
         stream->ops->close(stream);
         free(tail.buf);
         return;
@@ -71,9 +72,11 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     stream->owner = linger;
     stream->ready = on_linger_ready;
     dw_list_append(&rc->lingers, &linger->link);
-    rc->linger_count++;
+    rc->counters.rc_lingering = ++rc->linger_count;
     rc->send_bytes += sizeof *linger + tail.bytes;
     (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
+    if (!rest.iov_len)
+        stream->ops->shutdown(stream);
     on_linger_ready(linger, DW_STREAM_OUT, 0);
 }
 
@@ -120,5 +123,6 @@ void dw_rc_terminate(struct diwarp_rc_qp *qp, uint16_t cause, const uint8_t *ulp
         qp->tail = (struct dw_rc_tail){0};
         dw_rc_detach(qp);
     }
+    qp->terminated = true;
     dw_rc_close(qp, IBV_WC_REM_OP_ERR, cause);
 }

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RC queue pairs' connections. Verbs programs tell each other GID and QPN, and both sides go to
+ * RTR: then the one with the lower GID and QPN calls, by TCP, the port that the other's QPN names;
+ * a call that comes before its queue pair is RTR waits for that. */
+#include "verbs_diwarp/rc.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/query.h"
+#include "verbs_diwarp/rc_queues.h"
+
+/* ---- who calls whom ---- */
+
+static struct dv_rc_caller caller_of(const union ibv_gid *gid, uint32_t qpn)
+{
+    struct dv_rc_caller caller = {.qpn = htonl(qpn)};
+    memcpy(caller.gid, gid, sizeof caller.gid);
+    return caller;
+}
+
+static struct dv_rc_caller own_side(const struct dv_qp *qp)
+{
+    const struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    union ibv_gid gid;
+    dv_put_gid(&gid, context->gids[qp->attr.ah_attr.grh.sgid_index].ip);
+    return caller_of(&gid, qp->ex.qp_base.qp_num);
+}
+
+static struct dv_rc_caller other_side(const struct dv_qp *qp)
+{
+    return caller_of(&qp->attr.ah_attr.grh.dgid, qp->attr.dest_qp_num);
+}
+
+static struct diwarp_rc_qp_attr attr_of(struct dv_qp *qp)
+{
+    const struct dv_srq *srq = (const struct dv_srq *)qp->ex.qp_base.srq;
+    struct diwarp_rc_qp_attr attr;
+    diwarp_rc_qp_attr_init(&attr);
+    attr.cq = dv_context_of(qp->ex.qp_base.context)->core;
+    attr.srq = srq ? srq->core : qp->rc->recvs;
+    attr.context = qp;
+    attr.max_send_wr = dv_rc_room(qp);
+    attr.max_rd_atomic = DV_RC_MAX_READS;
+    attr.access = (int)qp->attr.qp_access_flags;
+    /* The other side may be RTR much later, and TCP holds back who finds no receive. */
+    attr.connect_timeout_ns = attr.rnr_timeout_ns = UINT64_MAX;
+    return attr;
+}
+
+static struct diwarp_pd *pd_of(const struct dv_qp *qp)
+{
+    return ((const struct dv_pd *)qp->ex.qp_base.pd)->core;
+}
+
+static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
+{
+    const struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    const struct diwarp_rc_qp_attr attr = attr_of(qp);
+    const struct diwarp_address address =
+        dv_address_of(context, qp->attr.ah_attr.grh.dgid.raw + 12, qp->attr.dest_qp_num);
+    const struct dv_rc_call to = {.caller = *me, .called = other_side(qp)};
+    return -diwarp_connect(pd_of(qp), &attr, &address, &to, sizeof to, &qp->rc->core, NULL);
+}
+
+/* The call that waits is the other side's; or of somebody else, who is refused. */
+static void answer(struct dv_qp *qp)
+{
+    struct dv_rc *rc = qp->rc;
+    struct diwarp_connect_request *request = rc->request;
+    const struct diwarp_rc_qp_attr attr = attr_of(qp);
+    const struct dv_rc_caller wanted = other_side(qp);
+    rc->request = NULL;
+    if (memcmp(&rc->caller, &wanted, sizeof wanted) != 0)
+        diwarp_reject(request, NULL, 0);
+    else if (diwarp_accept(request, pd_of(qp), &attr, NULL, 0, &rc->core))
+        rc->lost = true;
+}
+
+int dv_rc_connect(struct dv_qp *qp)
+{
+    const struct dv_rc_caller me = own_side(qp), other = other_side(qp);
+    const int order = memcmp(&me, &other, sizeof me);
+    if (!order)
+        return EOPNOTSUPP; /* with itself */
+    if (order < 0)
+        return call(qp, &me);
+    if (qp->rc->request)
+        answer(qp);
+    return 0;
+}
+
+static void reject_waiting(struct dv_rc *rc)
+{
+    if (rc->request)
+        diwarp_reject(rc->request, NULL, 0);
+    rc->request = NULL;
+}
+
+void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
+{
+    struct dv_rc_call to;
+    struct dv_qp *qp = NULL;
+    if (wc->wc.byte_len == sizeof to) {
+        memcpy(&to, wc->data, sizeof to);
+        qp = context->qps[ntohl(to.called.qpn) & DV_INDEX_MASK];
+    }
+    const enum ibv_qp_state state = qp ? qp->ex.qp_base.state : IBV_QPS_ERR;
+    if (!qp || !qp->rc || htonl(qp->ex.qp_base.qp_num) != to.called.qpn || state == IBV_QPS_ERR) {
+        diwarp_reject(wc->request, NULL, 0);
+        return;
+    }
+    reject_waiting(qp->rc); /* who calls again has given up the last one */
+    qp->rc->request = wc->request;
+    qp->rc->caller = to.caller;
+    if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !qp->rc->core && !qp->rc->lost)
+        answer(qp);
+}
+
+/* ---- the end ---- */
+
+static void close_core(struct dv_rc *rc)
+{
+    if (rc->core)
+        diwarp_destroy_rc_qp(rc->core);
+    rc->core = NULL;
+}
+
+void dv_rc_reset(struct dv_qp *qp)
+{
+    close_core(qp->rc);
+    reject_waiting(qp->rc);
+    qp->rc->lost = false;
+    dv_rc_queues_forget(qp);
+}
+
+void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
+{
+    struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    const bool was = qp->ex.qp_base.state == IBV_QPS_ERR;
+    close_core(qp->rc);
+    reject_waiting(qp->rc);
+    qp->ex.qp_base.state = qp->attr.qp_state = IBV_QPS_ERR;
+    dv_rc_queues_flush(qp, status);
+    if (!was && qp->ex.qp_base.srq)
+        dv_async_push(context, &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
+                                                         .event_type =
+                                                             IBV_EVENT_QP_LAST_WQE_REACHED});
+}
+
+/* What the other side's Terminate says of a request of ours (RFC 5040 4.8: layer, type, code). */
+static enum ibv_wc_status status_of(uint32_t cause)
+{
+    switch (cause >> 8) {
+    case 0x01: /* RDMAP, remote protection */
+    case 0x11: /* DDP, tagged buffer */
+        return IBV_WC_REM_ACCESS_ERR;
+    case 0x12: /* DDP, untagged buffer */
+        return (cause & 0xff) == 2 ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR;
+    default:
+        return IBV_WC_REM_OP_ERR;
+    }
+}
+
+static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
+{
+    struct dv_rc *rc = qp->rc;
+    const struct ibv_wc *wc = &done->wc;
+    close_core(rc);
+    if (wc->status == IBV_WC_REM_OP_ERR && wc->wc_flags & DIWARP_WC_TERMINATED_HERE)
+        dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
+    else if (wc->status == IBV_WC_REM_OP_ERR)
+        dv_rc_fail(qp, status_of(wc->vendor_err));
+    else if (rc->send_count)
+        dv_rc_fail(qp, wc->status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR
+                                                         : IBV_WC_RETRY_EXC_ERR);
+    else
+        rc->lost = true; /* nobody is told before he sends, as over InfiniBand */
+}
+
+void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
+{
+    if ((unsigned)done->wc.opcode == DIWARP_WC_DISCONNECTED)
+        disconnected(qp, done);
+    else
+        dv_rc_queues_deliver(qp, done);
+}
+
+/* ---- making ---- */
+
+int dv_rc_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+    struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    int rc = -dv_start_helper(context); /* who does not poll is read and written all the same */
+    if (!rc && !context->listener)
+        rc = -diwarp_listen(context->port_pd, context->core, &context->listener, NULL);
+    if (!rc)
+        rc = dv_rc_queues_init(qp, attr);
+    return rc;
+}
+
+void dv_rc_fini(struct dv_qp *qp)
+{
+    if (!qp->rc)
+        return;
+    close_core(qp->rc);
+    reject_waiting(qp->rc);
+    dv_rc_queues_fini(qp);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* RC queue pairs: iWARP's over TCP, between two queue pairs that have been told of each other. */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+/* Every function runs with the context's lock held. */
+
+/* Of a new queue pair; sets qp->rc. 0 or a positive errno. */
+int dv_rc_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr);
+void dv_rc_fini(struct dv_qp *qp);
+
+/* It may receive from now on: calls the other side, or answers its call. 0 or a positive errno. */
+int dv_rc_connect(struct dv_qp *qp);
+/* Closes; what was posted vanishes. */
+void dv_rc_reset(struct dv_qp *qp);
+/* It is in error: the oldest send ends with that status, all else that was posted is flushed. */
+void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status);
+
+/* 0 or a positive errno. */
+int dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
+int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
+/* What diwarp completed, of this queue pair; or a call for one of the context. */
+void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
+void dv_rc_called(struct dv_context *context, const struct diwarp_wc *call);

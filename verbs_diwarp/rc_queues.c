@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/rc_queues.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/srq.h"
+
+/* ---- sends ---- */
+
+static struct dv_rc_send *send_at(const struct dv_qp *qp, uint32_t place)
+{
+    return &qp->rc->sends[(qp->rc->first_send + place) % dv_rc_room(qp)];
+}
+
+static enum ibv_wc_opcode opcode_of(const struct ibv_send_wr *wr)
+{
+    return wr->opcode == IBV_WR_RDMA_WRITE  ? IBV_WC_RDMA_WRITE
+           : wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ
+                                            : IBV_WC_SEND;
+}
+
+/* The oldest ends. */
+static void pop_send(struct dv_qp *qp, enum ibv_wc_status status)
+{
+    struct dv_rc *rc = qp->rc;
+    const struct dv_rc_send *send = send_at(qp, 0);
+    const bool signaled = qp->signal_all || send->wr.send_flags & IBV_SEND_SIGNALED;
+    const struct ibv_wc wc = {.wr_id = send->wr.wr_id,
+                              .status = status,
+                              .opcode = opcode_of(&send->wr),
+                              .byte_len = send->bytes,
+                              .qp_num = qp->ex.qp_base.qp_num};
+    rc->first_send++;
+    rc->send_count--;
+    rc->handed -= rc->handed > 0;
+    if (signaled || status != IBV_WC_SUCCESS)
+        dv_cq_push(qp->ex.qp_base.send_cq, &wc, false);
+}
+
+/* Hands to diwarp what it takes. */
+static void hand_over(struct dv_qp *qp)
+{
+    struct dv_rc *rc = qp->rc;
+    int taken = 0;
+    while (rc->core && !rc->unsendable && rc->handed < rc->send_count && !taken) {
+        struct ibv_send_wr wr = send_at(qp, rc->handed)->wr;
+        wr.wr_id = rc->first_send + rc->handed;
+        wr.send_flags = (wr.send_flags & IBV_SEND_FENCE) | IBV_SEND_SIGNALED |
+                        (wr.opcode == IBV_WR_SEND ? wr.send_flags & IBV_SEND_SOLICITED : 0);
+        taken = diwarp_rc_post_send(rc->core, &wr);
+        rc->handed += !taken;
+        if (taken == -EACCES)
+            rc->unsendable = IBV_WC_LOC_PROT_ERR;
+        else if (taken == -EINVAL)
+            rc->unsendable = IBV_WC_LOC_QP_OP_ERR;
+    }
+    if (rc->unsendable && !rc->handed)
+        dv_rc_fail(qp, rc->unsendable);
+    else if (rc->lost && rc->send_count)
+        dv_rc_fail(qp, IBV_WC_RETRY_EXC_ERR);
+}
+
+/* Of memory with a key; inline data go by that of the whole process. */
+static int copy_data(struct dv_qp *qp, struct dv_rc_send *send, const struct ibv_send_wr *wr)
+{
+    struct dv_rc *rc = qp->rc;
+    const size_t place = (size_t)(send - rc->sends);
+    struct ibv_sge *sges = rc->sges + place * DV_RC_MAX_SGE;
+    uint8_t *inlined = rc->inlined + place * qp->cap.max_inline_data;
+    uint64_t total = 0;
+    for (int i = 0; i < wr->num_sge; i++) {
+        if (wr->send_flags & IBV_SEND_INLINE &&
+            total + wr->sg_list[i].length > qp->cap.max_inline_data)
+            return EINVAL;
+        if (wr->send_flags & IBV_SEND_INLINE)
+            memcpy(inlined + total, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+        total += wr->sg_list[i].length;
+    }
+    if (total > DV_RC_MSG_BYTES)
+        return EINVAL;
+    send->bytes = (uint32_t)total;
+    send->wr.sg_list = sges;
+    if (wr->send_flags & IBV_SEND_INLINE) {
+        sges[0] = (struct ibv_sge){.addr = (uintptr_t)inlined, .length = (uint32_t)total};
+        send->wr.num_sge = 1;
+    } else if (wr->num_sge) {
+        memcpy(sges, wr->sg_list, (size_t)wr->num_sge * sizeof *sges);
+    }
+    return 0;
+}
+
+static bool lacks_key(const struct ibv_send_wr *wr)
+{
+    bool lacks = false;
+    for (int i = 0; i < wr->num_sge && !(wr->send_flags & IBV_SEND_INLINE); i++)
+        lacks |= wr->sg_list[i].length && !wr->sg_list[i].lkey;
+    return lacks;
+}
+
+int dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct dv_rc *rc = qp->rc;
+    const bool read = wr->opcode == IBV_WR_RDMA_READ;
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
+        (read && wr->send_flags & IBV_SEND_INLINE) ||
+        (!read && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_INV &&
+         wr->opcode != IBV_WR_RDMA_WRITE))
+        return EINVAL;
+    if (rc->send_count == dv_rc_room(qp))
+        (void)dv_progress(dv_context_of(qp->ex.qp_base.context));
+    if (rc->send_count == dv_rc_room(qp))
+        return ENOMEM;
+    struct dv_rc_send *send = send_at(qp, rc->send_count);
+    *send = (struct dv_rc_send){.wr = *wr};
+    const int error = copy_data(qp, send, wr);
+    if (error)
+        return error;
+    rc->send_count++;
+    if (lacks_key(wr) && !rc->unsendable && rc->handed + 1 == rc->send_count)
+        rc->unsendable = IBV_WC_LOC_PROT_ERR;
+    hand_over(qp);
+    return 0;
+}
+
+/* ---- receives ---- */
+
+int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
+{
+    struct dv_rc *rc = qp->rc;
+    if (!rc->recvs || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+        return EINVAL;
+    if (rc->recv_count == qp->cap.max_recv_wr)
+        return ENOMEM;
+    const int error = diwarp_post_srq_recv(rc->recvs, wr);
+    if (error)
+        return error == -ENOMEM ? ENOMEM : EINVAL;
+    rc->recv_ids[(rc->recv_first + rc->recv_count++) % qp->cap.max_recv_wr] = wr->wr_id;
+    return 0;
+}
+
+static void pop_recv(struct dv_qp *qp)
+{
+    qp->rc->recv_first = (qp->rc->recv_first + 1) % qp->cap.max_recv_wr;
+    qp->rc->recv_count--;
+}
+
+static void received(struct dv_qp *qp, const struct diwarp_wc *done)
+{
+    struct ibv_wc wc = done->wc;
+    wc.qp_num = qp->ex.qp_base.qp_num;
+    if (qp->rc->recvs && wc.status != IBV_WC_SUCCESS)
+        return; /* flushed with the others, if they are */
+    if (qp->rc->recvs)
+        pop_recv(qp);
+    else
+        dv_srq_taken((struct dv_srq *)qp->ex.qp_base.srq);
+    dv_cq_push(qp->ex.qp_base.recv_cq, &wc, true);
+}
+
+/* ---- both ---- */
+
+void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
+{
+    const unsigned opcode = (unsigned)done->wc.opcode;
+    if (opcode == IBV_WC_RECV) {
+        received(qp, done);
+        return;
+    }
+    /* Why others have failed is told last, by DISCONNECTED. */
+    if (opcode != DIWARP_WC_CONNECTED && done->wc.status == IBV_WC_SUCCESS)
+        qp->rc->sends[done->wc.wr_id % dv_rc_room(qp)].done = true;
+    while (qp->rc->handed && send_at(qp, 0)->done)
+        pop_send(qp, IBV_WC_SUCCESS);
+    hand_over(qp);
+}
+
+void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
+{
+    struct dv_rc *rc = qp->rc;
+    struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR,
+                        .opcode = IBV_WC_RECV,
+                        .qp_num = qp->ex.qp_base.qp_num};
+    for (; rc->send_count; status = IBV_WC_WR_FLUSH_ERR)
+        pop_send(qp, status);
+    if (rc->recvs)
+        diwarp_clear_srq(rc->recvs);
+    for (; rc->recv_count; pop_recv(qp)) {
+        wc.wr_id = rc->recv_ids[rc->recv_first];
+        dv_cq_push(qp->ex.qp_base.recv_cq, &wc, false);
+    }
+}
+
+void dv_rc_queues_forget(struct dv_qp *qp)
+{
+    struct dv_rc *rc = qp->rc;
+    rc->first_send = 0;
+    rc->send_count = rc->handed = rc->recv_count = 0;
+    rc->unsendable = IBV_WC_SUCCESS;
+    if (rc->recvs)
+        diwarp_clear_srq(rc->recvs);
+}
+
+int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
+{
+    const size_t room = dv_rc_room(qp);
+    struct dv_rc *rc = calloc(1, sizeof *rc);
+    if (!rc)
+        return ENOMEM;
+    qp->rc = rc;
+    rc->sends = calloc(room, sizeof *rc->sends);
+    rc->sges = calloc(room * DV_RC_MAX_SGE, sizeof *rc->sges);
+    rc->inlined = calloc(room, qp->cap.max_inline_data + 1u);
+    rc->recv_ids = calloc(qp->cap.max_recv_wr + 1u, sizeof *rc->recv_ids);
+    if (!attr->srq)
+        rc->recvs = diwarp_create_srq(((struct dv_pd *)attr->pd)->core, qp->cap.max_recv_wr);
+    if (rc->sends && rc->sges && rc->inlined && rc->recv_ids && (attr->srq || rc->recvs))
+        return 0;
+    dv_rc_queues_fini(qp);
+    return ENOMEM;
+}
+
+void dv_rc_queues_fini(struct dv_qp *qp)
+{
+    struct dv_rc *rc = qp->rc;
+    if (rc->recvs)
+        diwarp_destroy_srq(rc->recvs);
+    free(rc->sends);
+    free(rc->sges);
+    free(rc->inlined);
+    free(rc->recv_ids);
+    free(rc);
+    qp->rc = NULL;
+}

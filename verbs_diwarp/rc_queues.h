@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The send and receive queue of an RC queue pair: requests wait here until there is a connection,
+ * and for their completion in the order of their posts. */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+/* Who calls whom, as it is on the wire and is compared: without padding. */
+struct dv_rc_caller {
+    uint8_t gid[16];
+    uint32_t qpn; /* in network byte order */
+};
+
+/* What a call bears. */
+struct dv_rc_call {
+    struct dv_rc_caller caller, called;
+};
+
+struct dv_rc_send {
+    struct ibv_send_wr wr; /* its sg_list: of rc.sges */
+    uint32_t bytes;
+    bool done;
+};
+
+struct dv_rc {
+    struct diwarp_rc_qp *core; /* NULL: no connection */
+    struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */
+    struct dv_rc_caller caller;             /* whose that is */
+    bool lost;                              /* there was a connection, or it could not be made */
+
+    struct dv_rc_send *sends; /* a ring */
+    struct ibv_sge *sges;     /* cap.max_send_sge for each */
+    uint8_t *inlined;         /* cap.max_inline_data for each */
+    uint64_t first_send;      /* number of the oldest */
+    uint32_t send_count;
+    uint32_t handed;               /* of these, to diwarp */
+    enum ibv_wc_status unsendable; /* the next one, once it is the oldest; 0: is not */
+
+    struct diwarp_srq *recvs; /* the queue pair's own; NULL: it has an SRQ */
+    uint64_t *recv_ids;       /* a ring */
+    uint32_t recv_first, recv_count;
+};
+
+int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr);
+void dv_rc_queues_fini(struct dv_qp *qp);
+/* Without a word. */
+void dv_rc_queues_forget(struct dv_qp *qp);
+/* All requests end, the oldest send with that status. */
+void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status);
+void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
+
+/* Sends that there is room for. */
+static inline uint32_t dv_rc_room(const struct dv_qp *qp)
+{
+    return qp->cap.max_send_wr ? qp->cap.max_send_wr : 1;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/rc_queues.h"
+
+static struct dv_srq *srq_of(struct ibv_srq *srq)
+{
+    return (struct dv_srq *)srq;
+}
+
+void dv_srq_taken(struct dv_srq *srq)
+{
+    srq->posted--;
+    if (srq->posted >= srq->limit)
+        return;
+    srq->limit = 0; /* told once */
+    dv_async_push(dv_context_of(srq->srq.context),
+                  &(struct ibv_async_event){.element.srq = &srq->srq,
+                                            .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
+}
+
+int dv_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct dv_srq *srq = srq_of(ibv_srq);
+    int rc = 0;
+    dv_lock(dv_context_of(ibv_srq->context));
+    for (; wr; wr = wr->next) {
+        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
+            rc = -EINVAL;
+        else
+            rc = diwarp_post_srq_recv(srq->core, wr);
+        if (rc)
+            break;
+        srq->posted++;
+    }
+    dv_unlock(dv_context_of(ibv_srq->context));
+    if (rc)
+        *bad = wr;
+    return rc == -ENOMEM ? ENOMEM : rc ? EINVAL : 0;
+}
+
+/* ---- libibverbs' ---- */
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    if (!dv_is_ours(pd->context))
+        return DV_REAL(ibv_create_srq)(pd, attr);
+    if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
+        return dv_fail(EINVAL);
+    struct dv_srq *srq = calloc(1, sizeof *srq);
+    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr))) {
+        free(srq);
+        return dv_fail(ENOMEM);
+    }
+    srq->srq = (struct ibv_srq){.context = pd->context, .srq_context = attr->srq_context, .pd = pd};
+    srq->max_wr = attr->attr.max_wr;
+    srq->max_sge = attr->attr.max_sge = DV_RC_MAX_SGE;
+    pthread_mutex_init(&srq->srq.mutex, NULL);
+    pthread_cond_init(&srq->srq.cond, NULL);
+    dv_lock(dv_context_of(pd->context));
+    ((struct dv_pd *)pd)->users++;
+    dv_unlock(dv_context_of(pd->context));
+    return &srq->srq;
+}
+
+int ibv_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
+{
+    if (!dv_is_ours(ibv_srq->context))
+        return DV_REAL(ibv_modify_srq)(ibv_srq, attr, mask);
+    struct dv_srq *srq = srq_of(ibv_srq);
+    if (mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR) ||
+        (mask & IBV_SRQ_LIMIT && attr->srq_limit > srq->max_wr))
+        return EINVAL;
+    if (mask & IBV_SRQ_MAX_WR)
+        return EOPNOTSUPP;
+    dv_lock(dv_context_of(ibv_srq->context));
+    if (mask & IBV_SRQ_LIMIT)
+        srq->limit = attr->srq_limit;
+    dv_unlock(dv_context_of(ibv_srq->context));
+    return 0;
+}
+
+int ibv_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
+{
+    if (!dv_is_ours(ibv_srq->context))
+        return DV_REAL(ibv_query_srq)(ibv_srq, attr);
+    const struct dv_srq *srq = srq_of(ibv_srq);
+    dv_lock(dv_context_of(ibv_srq->context));
+    *attr = (struct ibv_srq_attr){
+        .max_wr = srq->max_wr, .max_sge = srq->max_sge, .srq_limit = srq->limit};
+    dv_unlock(dv_context_of(ibv_srq->context));
+    return 0;
+}
+
+int ibv_destroy_srq(struct ibv_srq *ibv_srq)
+{
+    if (!dv_is_ours(ibv_srq->context))
+        return DV_REAL(ibv_destroy_srq)(ibv_srq);
+    struct dv_srq *srq = srq_of(ibv_srq);
+    struct dv_context *context = dv_context_of(ibv_srq->context);
+    dv_lock(context);
+    const bool busy = srq->users;
+    if (!busy)
+        ((struct dv_pd *)ibv_srq->pd)->users--;
+    dv_unlock(context);
+    if (busy)
+        return EBUSY;
+    diwarp_destroy_srq(srq->core);
+    pthread_mutex_destroy(&ibv_srq->mutex);
+    pthread_cond_destroy(&ibv_srq->cond);
+    free(srq);
+    return 0;
+}
