@@ -186,7 +186,7 @@ static int open_rc(struct mca_btl_diwarp_module *module, const char **what,
         return -ENOMEM;
     *what = "posting shared receives";
     if (mca_btl_diwarp_params.transport == MCA_BTL_DIWARP_RC_SRQ) {
-        rc->srq = diwarp_create_srq(module->pd, mca_btl_diwarp_params.rc_srq_buffers);
+        rc->srq = diwarp_create_srq(module->pd, mca_btl_diwarp_params.rc_srq_buffers, 1);
         error = rc->srq ? mca_btl_diwarp_rc_buffers_make(rc, &rc->srq_buffers, NULL) : -ENOMEM;
     }
     if (error < 0)

@@ -32,7 +32,7 @@
 #define DV_MAX_INLINE   1024
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
 #define DV_RC_MSG_BYTES (1u << 30)
-#define DV_RC_MAX_SGE   4u  /* as diwarp's of RC */
+#define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
 #define DV_RC_MAX_READS 16u /* under way, each way */
 
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))

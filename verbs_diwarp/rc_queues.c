@@ -11,6 +11,12 @@
 
 /* ---- sends ---- */
 
+/* Inline data take one. */
+static uint32_t max_sge(const struct dv_qp *qp)
+{
+    return qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
+}
+
 static struct dv_rc_send *send_at(const struct dv_qp *qp, uint32_t place)
 {
     return &qp->rc->sends[(qp->rc->first_send + place) % dv_rc_room(qp)];
@@ -69,7 +75,7 @@ static int copy_data(struct dv_qp *qp, struct dv_rc_send *send, const struct ibv
 {
     struct dv_rc *rc = qp->rc;
     const size_t place = (size_t)(send - rc->sends);
-    struct ibv_sge *sges = rc->sges + place * DV_RC_MAX_SGE;
+    struct ibv_sge *sges = rc->sges + place * max_sge(qp);
     uint8_t *inlined = rc->inlined + place * qp->cap.max_inline_data;
     uint64_t total = 0;
     for (int i = 0; i < wr->num_sge; i++) {
@@ -212,11 +218,12 @@ int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
         return ENOMEM;
     qp->rc = rc;
     rc->sends = calloc(room, sizeof *rc->sends);
-    rc->sges = calloc(room * DV_RC_MAX_SGE, sizeof *rc->sges);
+    rc->sges = calloc(room * max_sge(qp), sizeof *rc->sges);
     rc->inlined = calloc(room, qp->cap.max_inline_data + 1u);
     rc->recv_ids = calloc(qp->cap.max_recv_wr + 1u, sizeof *rc->recv_ids);
     if (!attr->srq)
-        rc->recvs = diwarp_create_srq(((struct dv_pd *)attr->pd)->core, qp->cap.max_recv_wr);
+        rc->recvs = diwarp_create_srq(((struct dv_pd *)attr->pd)->core, qp->cap.max_recv_wr,
+                                      qp->cap.max_recv_sge);
     if (rc->sends && rc->sges && rc->inlined && rc->recv_ids && (attr->srq || rc->recvs))
         return 0;
     dv_rc_queues_fini(qp);

@@ -52,13 +52,13 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
     if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
         return dv_fail(EINVAL);
     struct dv_srq *srq = calloc(1, sizeof *srq);
-    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr))) {
+    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr, attr->attr.max_sge))) {
         free(srq);
         return dv_fail(ENOMEM);
     }
     srq->srq = (struct ibv_srq){.context = pd->context, .srq_context = attr->srq_context, .pd = pd};
     srq->max_wr = attr->attr.max_wr;
-    srq->max_sge = attr->attr.max_sge = DV_RC_MAX_SGE;
+    srq->max_sge = attr->attr.max_sge;
     pthread_mutex_init(&srq->srq.mutex, NULL);
     pthread_cond_init(&srq->srq.cond, NULL);
     dv_lock(dv_context_of(pd->context));

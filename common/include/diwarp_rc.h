@@ -70,6 +70,7 @@ struct diwarp_rc_qp_attr {
     void *context;           /* the application's; see diwarp_rc_qp_context() */
     uint32_t max_send_wr;    /* then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* without srq */
+    uint32_t max_sge;        /* of a work request: 1 to 16; its memory is kept for each */
     uint32_t max_rd_atomic;  /* RDMA reads under way at once, each way: ORD and IRD. Where one side
                               * has 0, the other's posts give -EINVAL; a read posted before that was
                               * known ends the connection (vendor_err 0x2006, insufficient IRD) */
@@ -85,7 +86,7 @@ struct diwarp_rc_qp_attr {
                                   * orderly close. UINT64_MAX: for ever */
 };
 
-/* Defaults: all access, no markers, CRC, revision 2, 128 sends, 128 receives, 16 reads, 10 s. */
+/* Defaults: all access, no markers, CRC, revision 2, 128 sends, 128 receives, 4 elements, 16 reads, 10 s. */
 DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
@@ -145,7 +146,9 @@ DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
 
-DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr);
+/* max_sge: elements of a receive, 16 at most. NULL: more, or no memory. */
+DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr,
+                                                   unsigned max_sge);
 /* Its QPs must have been destroyed. */
 DIWARP_EXPORT void diwarp_destroy_srq(struct diwarp_srq *srq);
 /* Drops the receives that are posted. */

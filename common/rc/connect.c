@@ -71,7 +71,7 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
     /* The other side answers no reads: one that was posted already would wait for ever, and with it
      * all that is behind it. */
     for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, sizeof *work, i);
+        const struct dw_rc_work *work = dw_ring_at(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), i);
         if (work->opcode == DW_RDMAP_READ_REQUEST)
             return DW_TERM_MPA_IRD;
     }
@@ -168,6 +168,7 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
     *attr = (struct diwarp_rc_qp_attr){
         .max_send_wr = 128,
         .max_recv_wr = 128,
+        .max_sge = 4,
         .max_rd_atomic = 16,
         .access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
         .crc = true,
@@ -181,10 +182,11 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
                     struct diwarp_rc_qp **qp_out)
 {
     if (attr->cq != rc->cq || pd->device != rc->device || (attr->srq && attr->srq->pd != pd) ||
-        !attr->max_send_wr || attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 ||
+        !attr->max_send_wr || !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE || attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 ||
         attr->mpa_revision > 2)
         return -EINVAL;
-    struct diwarp_rc_qp *qp = malloc(sizeof *qp);
+    const size_t recv_bytes = dw_rc_recv_bytes(attr->srq ? attr->srq->max_sge : attr->max_sge);
+    struct diwarp_rc_qp *qp = malloc(sizeof *qp + recv_bytes);
     if (!qp)
         return -ENOMEM;
     *qp = (struct diwarp_rc_qp){
@@ -198,6 +200,8 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
         .recv_msn = 1,
         .request_msn = 1,
         .recvs = attr->srq ? &attr->srq->recvs : &qp->own,
+        .recv_bytes = recv_bytes,
+        .current = (struct dw_rc_recv *)(qp + 1),
     };
     dw_list_init(&qp->standing_link);
     dw_list_init(&qp->lazy_link);

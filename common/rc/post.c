@@ -25,7 +25,7 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
         return -EINVAL;
     int64_t total =
         dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, read ? IBV_ACCESS_LOCAL_WRITE : 0,
-                     UINT32_MAX, work->sge, DW_MAX_SGE);
+                     UINT32_MAX, work->sge, (int)qp->attr.max_sge);
     if (total < 0)
         return (int)total;
     memset(work, 0, offsetof(struct dw_rc_work, sge));
@@ -76,7 +76,8 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     const bool first = qp->may_send && !qp->blocked && !qp->works.count && !qp->tail.buf;
     if (wr->send_flags & IBV_SEND_INLINE && (!first || lazy || qp->responses.count))
         return -EAGAIN;
-    struct dw_rc_work *work = dw_ring_push(&qp->works, sizeof *work, qp->attr.max_send_wr);
+    struct dw_rc_work *work =
+        dw_ring_push(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), qp->attr.max_send_wr);
     if (!work)
         return -ENOMEM;
     int rc = fill(qp, work, wr);
@@ -109,14 +110,14 @@ int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- receives ---- */
 
-static int push_recv(struct dw_ring *recvs, uint32_t max, struct diwarp_pd *pd,
+static int push_recv(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct diwarp_pd *pd,
                      const struct ibv_recv_wr *wr)
 {
-    struct dw_rc_recv *recv = dw_ring_push(recvs, sizeof *recv, max);
+    struct dw_rc_recv *recv = dw_ring_push(recvs, dw_rc_recv_bytes(max_sge), max);
     if (!recv)
         return -ENOMEM;
     int64_t total = dw_pd_gather(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX,
-                                 recv->sge, DW_MAX_SGE);
+                                 recv->sge, (int)max_sge);
     if (total < 0) {
         dw_ring_unpush(recvs);
         return (int)total;
@@ -131,18 +132,20 @@ int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
-    int rc = qp->state == DW_RC_CLOSED ? -ENOTCONN
-             : qp->attr.srq            ? -EINVAL
-                                       : push_recv(&qp->own, qp->attr.max_recv_wr, qp->pd, wr);
+    int rc = -EINVAL;
+    if (qp->state == DW_RC_CLOSED)
+        rc = -ENOTCONN;
+    else if (!qp->attr.srq)
+        rc = push_recv(&qp->own, qp->attr.max_recv_wr, qp->attr.max_sge, qp->pd, wr);
     dw_unlock(device);
     return rc;
 }
 
-struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr)
+struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr, unsigned max_sge)
 {
-    struct diwarp_srq *srq = calloc(1, sizeof *srq);
+    struct diwarp_srq *srq = max_sge <= DW_RC_MAX_SGE ? calloc(1, sizeof *srq) : NULL;
     if (srq)
-        *srq = (struct diwarp_srq){.pd = pd, .max_wr = max_wr};
+        *srq = (struct diwarp_srq){.pd = pd, .max_wr = max_wr, .max_sge = max_sge};
     return srq;
 }
 
@@ -162,7 +165,7 @@ void diwarp_clear_srq(struct diwarp_srq *srq)
 int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
 {
     dw_lock(srq->pd->device);
-    int rc = push_recv(&srq->recvs, srq->max_wr, srq->pd, wr);
+    int rc = push_recv(&srq->recvs, srq->max_wr, srq->max_sge, srq->pd, wr);
     dw_unlock(srq->pd->device);
     return rc;
 }

@@ -88,7 +88,7 @@ int dw_rc_wc_opcode(const struct dw_rc_work *work)
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
 {
     for (; works->count; dw_ring_pop(works, 1)) {
-        const struct dw_rc_work *work = dw_ring_at(works, sizeof *work, 0);
+        const struct dw_rc_work *work = dw_ring_at(works, dw_rc_work_bytes(qp->attr.max_sge), 0);
         dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_WR_FLUSH_ERR, 0);
     }
 }
@@ -96,10 +96,10 @@ void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)
 static void flush_recvs(struct diwarp_rc_qp *qp)
 {
     if (qp->receiving)
-        dw_rc_complete(qp, qp->current.wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
+        dw_rc_complete(qp, qp->current->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     qp->receiving = false;
     for (; qp->own.count; dw_ring_pop(&qp->own, 1)) {
-        const struct dw_rc_recv *recv = dw_ring_at(&qp->own, sizeof *recv, 0);
+        const struct dw_rc_recv *recv = dw_ring_at(&qp->own, qp->recv_bytes, 0);
         dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     }
 }

@@ -27,18 +27,29 @@ struct dw_rc_work {
     uint32_t total;
     uint8_t opcode;                /* enum dw_rdmap_opcode */
     bool signaled, fence, inlined; /* as in send_flags */
-    struct iovec sge[DW_MAX_SGE];
+    struct iovec sge[];
 };
 
 struct dw_rc_recv {
     uint64_t wr_id;
     uint32_t bytes; /* in all */
-    struct iovec sge[DW_MAX_SGE];
+    struct iovec sge[];
 };
+
+/* Slots of rings of them, with lists of so many elements. */
+static inline size_t dw_rc_work_bytes(uint32_t max_sge)
+{
+    return sizeof(struct dw_rc_work) + max_sge * sizeof(struct iovec);
+}
+
+static inline size_t dw_rc_recv_bytes(uint32_t max_sge)
+{
+    return sizeof(struct dw_rc_recv) + max_sge * sizeof(struct iovec);
+}
 
 struct diwarp_srq {
     struct diwarp_pd *pd;
-    uint32_t max_wr;
+    uint32_t max_wr, max_sge;
     struct dw_ring recvs; /* struct dw_rc_recv */
 };
 
@@ -86,8 +97,9 @@ struct diwarp_rc_qp {
     struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
 
     struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
+    size_t recv_bytes;     /* of a slot there */
     struct dw_ring own;
-    struct dw_rc_recv current;
+    struct dw_rc_recv *current; /* behind this struct */
     bool receiving; /* into current */
     bool writing;   /* the other side's RDMA Write has begun and not ended */
     uint32_t received_bytes;

@@ -34,6 +34,9 @@
  * cheaper to copy, twice as much copies what is not, and takes twice the memory of a train. */
 #define DW_RC_COPY_BYTES 2048
 
+/* Elements of a gather or scatter list, at most. */
+#define DW_RC_MAX_SGE 16
+
 /* How far the stream of a QP's messages is. */
 struct dw_rc_cursor {
     uint32_t work, response; /* how many are done, from the front of their queues */

@@ -11,6 +11,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/copy.h"
 #include "common/rc/qp.h"
@@ -47,14 +48,14 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     if (!qp->receiving) {
         if (!qp->recvs->count)
             return -EAGAIN;
-        qp->current = *(struct dw_rc_recv *)dw_ring_at(qp->recvs, sizeof qp->current, 0);
+        memcpy(qp->current, dw_ring_at(qp->recvs, qp->recv_bytes, 0), qp->recv_bytes);
         dw_ring_pop(qp->recvs, 1);
         qp->receiving = true;
         qp->received_bytes = 0;
     }
-    if (bytes > qp->current.bytes - qp->received_bytes)
+    if (bytes > qp->current->bytes - qp->received_bytes)
         return DW_TERM_DDP_TOO_LONG;
-    dw_rc_scatter(qp->current.sge, qp->received_bytes, payload, bytes);
+    dw_rc_scatter(qp->current->sge, qp->received_bytes, payload, bytes);
     qp->received_bytes += bytes;
     if (!ddp->last)
         return 0;
@@ -63,7 +64,7 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
         return DW_TERM_RDMAP_PROTECT_INVALIDATE;
     struct diwarp_wc wc = {
-        .wc = {.wr_id = qp->current.wr_id,
+        .wc = {.wr_id = qp->current->wr_id,
                .opcode = IBV_WC_RECV,
                .byte_len = qp->received_bytes,
                .invalidated_rkey = invalidates ? ddp->ulp : 0,
@@ -113,7 +114,7 @@ static int on_read_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header 
 {
     if (!qp->reads.count)
         return DW_TERM_RDMAP_OPCODE;
-    struct dw_rc_work *read = dw_ring_at(&qp->reads, sizeof *read, 0);
+    struct dw_rc_work *read = dw_ring_at(&qp->reads, dw_rc_work_bytes(qp->attr.max_sge), 0);
     if (ddp->stag != read->sink_stag)
         return DW_TERM_DDP_STAG;
     if (ddp->to != read->placed || bytes > read->total - read->placed ||
@@ -232,7 +233,7 @@ static bool parse(struct diwarp_rc_qp *qp, uint8_t *at, const uint8_t *end, uint
 static bool in_the_middle(const struct diwarp_rc_qp *qp)
 {
     const struct dw_rc_work *read =
-        qp->reads.count ? dw_ring_at(&qp->reads, sizeof *read, 0) : NULL;
+        qp->reads.count ? dw_ring_at(&qp->reads, dw_rc_work_bytes(qp->attr.max_sge), 0) : NULL;
     return qp->held.bytes || qp->receiving || qp->writing || (read && read->placed);
 }
 

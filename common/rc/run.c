@@ -107,15 +107,15 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         const struct diwarp_srq *srq = qp->attr.srq;
         memory->peers++;
         memory->peer_bytes +=
-            sizeof *qp + (qp->startup ? sizeof *qp->startup : 0) +
-            (qp->works.capacity + qp->reads.capacity) * sizeof(struct dw_rc_work) +
+            sizeof *qp + qp->recv_bytes + (qp->startup ? sizeof *qp->startup : 0) +
+            (qp->works.capacity + qp->reads.capacity) * dw_rc_work_bytes(qp->attr.max_sge) +
             qp->responses.capacity * sizeof(struct dw_read_request) +
-            qp->own.capacity * sizeof(struct dw_rc_recv);
+            qp->own.capacity * qp->recv_bytes;
         memory->receive_bytes += qp->held.bytes;
         memory->send_pool_bytes += qp->tail.bytes;
         add_stream(qp->stream, memory);
         if (srq && srq != counted)
-            memory->receive_bytes += sizeof *srq + srq->recvs.capacity * sizeof(struct dw_rc_recv);
+            memory->receive_bytes += sizeof *srq + srq->recvs.capacity * qp->recv_bytes;
         counted = srq;
     }
     dw_foreach (listener, const struct diwarp_listener, link, &rc->listeners) {

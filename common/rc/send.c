@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/rc/qp.h"
 
@@ -19,7 +20,7 @@
 
 static struct dw_rc_work *work_at(const struct diwarp_rc_qp *qp, uint32_t index)
 {
-    return dw_ring_at(&qp->works, sizeof(struct dw_rc_work), index);
+    return dw_ring_at(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), index);
 }
 
 static bool may_begin(const struct diwarp_rc_qp *qp, const struct dw_rc_cursor *cursor,
@@ -121,7 +122,7 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     ddp->to += cursor->offset;
     ddp->mo = cursor->offset;
     uint8_t head[DW_DDP_UNTAGGED_BYTES];
-    struct iovec ulpdu[1 + DW_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
+    struct iovec ulpdu[1 + DW_RC_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
     const unsigned pieces = 1 + dw_rc_slice(message.list, cursor->offset, payload, ulpdu + 1);
     const unsigned copied = payload <= DW_RC_COPY_BYTES ? pieces : 1;
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
@@ -160,10 +161,11 @@ static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
     for (uint32_t i = 0; i < after->work; i++, dw_ring_pop(&qp->works, 1)) {
         const struct dw_rc_work *work = work_at(qp, 0);
         if (work->opcode == DW_RDMAP_READ_REQUEST) {
-            struct dw_rc_work *read = dw_ring_push(&qp->reads, sizeof *read, UINT32_MAX);
+            const size_t bytes = dw_rc_work_bytes(qp->attr.max_sge);
+            struct dw_rc_work *read = dw_ring_push(&qp->reads, bytes, UINT32_MAX);
             if (!read)
                 return false;
-            *read = *work;
+            memcpy(read, work, bytes);
         } else if (work->signaled) {
             dw_rc_complete(qp, work->wr_id, dw_rc_wc_opcode(work), IBV_WC_SUCCESS, work->total);
         }

@@ -10,7 +10,7 @@
 
 /* ---- protection domains: who may touch which bytes (RFC 5040 section 8, RFC 5042) ---- */
 
-#define DW_MAX_SGE 4 /* of RD and RC, which keep them */
+#define DW_MAX_SGE 4 /* of RD, which keeps them */
 
 struct diwarp_pd {
     struct diwarp_device *device;

@@ -77,7 +77,7 @@ static void set_up(struct target *t, struct input *in)
     attr.crc = false;
     attr.rnr_timeout_ns = mode & 16 ? UINT64_MAX : 1000000;
     if (mode & 32)
-        attr.srq = t->srq = diwarp_create_srq(t->pd, 8);
+        attr.srq = t->srq = diwarp_create_srq(t->pd, 8, 4);
     diwarp_query_listener(t->listener, &address);
     t->stream = fake_call(&t->net, address.port);
     const bool enhanced = mode >> 6 & 1;

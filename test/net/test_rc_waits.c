@@ -72,7 +72,7 @@ static void rc__stands_still_without_receives(void **state)
         struct rc_pair pair;
 
         rc_pair_init(&pair);
-        struct diwarp_srq *srq = shared ? diwarp_create_srq(pair.b.pd, 10) : NULL;
+        struct diwarp_srq *srq = shared ? diwarp_create_srq(pair.b.pd, 10, 4) : NULL;
 
         fill(buf_a, 1 << 20, 5);
         pair.b.attr.srq = srq;

@@ -87,7 +87,7 @@ static void rc_sends__no_memory_for_a_read(void **state)
     send_rtr(&f);
     /* The queue of requests has its memory, that of reads has none yet. */
     assert_int_equal(rc_post(&f.end, IBV_WR_SEND, f.recv, 3, 0, 1, NULL, 0), 0);
-    refused_bytes = 4 * sizeof(struct dw_rc_work);
+    refused_bytes = 4 * dw_rc_work_bytes(f.end.attr.max_sge);
     assert_int_equal(rc_post(&f.end, IBV_WR_RDMA_READ, f.recv, 3, 0, 77, f.mr, 0), 0);
     refused_bytes = 0;
     struct diwarp_wc wc;

@@ -178,7 +178,7 @@ static void random_attr(struct rc_end *end, uint64_t *random)
     end->attr.max_rd_atomic = 1 + random_below(random, 4);
     end->attr.rnr_timeout_ns = UINT64_MAX;
     if (random_percent(random, 50))
-        end->attr.srq = diwarp_create_srq(end->pd, 1 + random_below(random, 20));
+        end->attr.srq = diwarp_create_srq(end->pd, 1 + random_below(random, 20), 4);
 }
 
 static void random_dialogue(uint64_t seed)
