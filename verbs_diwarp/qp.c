@@ -301,6 +301,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
     dv_lock(dv_context_of(qp->context));
     const int rc = modify(dv_qp_of(qp), attr, mask);
     dv_unlock(dv_context_of(qp->context));
+    if (rc)
+        errno = rc; /* programs print that, too */
     return rc;
 }
 

@@ -68,8 +68,9 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
     return -diwarp_connect(pd_of(qp), &attr, &address, &to, sizeof to, &qp->rc->core, NULL);
 }
 
-/* The call that waits is the other side's; or of somebody else, who is refused. */
-static void answer(struct dv_qp *qp)
+/* The call that waits is the other side's, and becomes *core; or of somebody else, who is refused.
+ */
+static void answer(struct dv_qp *qp, struct diwarp_rc_qp **core)
 {
     struct dv_rc *rc = qp->rc;
     struct diwarp_connect_request *request = rc->request;
@@ -78,20 +79,17 @@ static void answer(struct dv_qp *qp)
     rc->request = NULL;
     if (memcmp(&rc->caller, &wanted, sizeof wanted) != 0)
         diwarp_reject(request, NULL, 0);
-    else if (diwarp_accept(request, pd_of(qp), &attr, NULL, 0, &rc->core))
+    else if (diwarp_accept(request, pd_of(qp), &attr, NULL, 0, core))
         rc->lost = true;
 }
 
 int dv_rc_connect(struct dv_qp *qp)
 {
     const struct dv_rc_caller me = own_side(qp), other = other_side(qp);
-    const int order = memcmp(&me, &other, sizeof me);
-    if (!order)
-        return EOPNOTSUPP; /* with itself */
-    if (order < 0)
+    if (memcmp(&me, &other, sizeof me) <= 0)
         return call(qp, &me);
     if (qp->rc->request)
-        answer(qp);
+        answer(qp, &qp->rc->core);
     return 0;
 }
 
@@ -115,11 +113,14 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
         diwarp_reject(wc->request, NULL, 0);
         return;
     }
-    reject_waiting(qp->rc); /* who calls again has given up the last one */
-    qp->rc->request = wc->request;
-    qp->rc->caller = to.caller;
-    if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !qp->rc->core && !qp->rc->lost)
-        answer(qp);
+    struct dv_rc *rc = qp->rc;
+    struct diwarp_rc_qp **core = memcmp(&to.caller, &to.called, sizeof to.caller) ? &rc->core
+                                                                                  : &rc->loop;
+    reject_waiting(rc); /* who calls again has given up the last one */
+    rc->request = wc->request;
+    rc->caller = to.caller;
+    if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !*core && !rc->lost)
+        answer(qp, core);
 }
 
 /* ---- the end ---- */
@@ -128,7 +129,9 @@ static void close_core(struct dv_rc *rc)
 {
     if (rc->core)
         diwarp_destroy_rc_qp(rc->core);
-    rc->core = NULL;
+    if (rc->loop)
+        diwarp_destroy_rc_qp(rc->loop);
+    rc->core = rc->loop = NULL;
 }
 
 void dv_rc_reset(struct dv_qp *qp)

@@ -24,6 +24,7 @@ struct dv_rc_send {
 
 struct dv_rc {
     struct diwarp_rc_qp *core; /* NULL: no connection */
+    struct diwarp_rc_qp *loop; /* of one that is connected with itself: the end that receives */
     struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */
     struct dv_rc_caller caller;             /* whose that is */
     bool lost;                              /* there was a connection, or it could not be made */
