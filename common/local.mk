@@ -43,6 +43,8 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/udp.c \
 	common/llp/udp_socket.h \
 	common/llp/udp_icmp.c \
+	common/mem/atomic.c \
+	common/mem/atomic.h \
 	common/mem/mr.c \
 	common/mem/mr.h \
 	common/path/path.c \

@@ -60,7 +60,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
         return dv_fail(ENOMEM);
     mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length,
                              (int)(access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                             IBV_ACCESS_REMOTE_READ)));
+                                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)));
     if (!mr->core) {
         free(mr);
         return NULL;

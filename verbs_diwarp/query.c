@@ -96,7 +96,7 @@ static const struct ibv_device_attr device_attr = {
     .max_ah = 1 << 24,
     .max_pkeys = 1,
     .phys_port_cnt = 1,
-    .atomic_cap = IBV_ATOMIC_NONE,
+    .atomic_cap = IBV_ATOMIC_GLOB, /* towards all threads of the host, too */
 };
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)

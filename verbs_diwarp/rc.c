@@ -44,7 +44,7 @@ static struct diwarp_rc_qp_attr attr_of(struct dv_qp *qp)
     attr.cq = dv_context_of(qp->ex.qp_base.context)->core;
     attr.srq = srq ? srq->core : qp->rc->recvs;
     attr.context = qp;
-    attr.max_send_wr = dv_rc_room(qp);
+    attr.max_send_wr = 2 * dv_rc_room(qp); /* a write with immediate data counts as two */
     attr.max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
     attr.max_rd_atomic = DV_RC_MAX_READS;
     attr.access = (int)qp->attr.qp_access_flags;

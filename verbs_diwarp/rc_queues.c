@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/rc_queues.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +25,19 @@ static struct dv_rc_send *send_at(const struct dv_qp *qp, uint32_t place)
 
 static enum ibv_wc_opcode opcode_of(const struct ibv_send_wr *wr)
 {
-    return wr->opcode == IBV_WR_RDMA_WRITE  ? IBV_WC_RDMA_WRITE
-           : wr->opcode == IBV_WR_RDMA_READ ? IBV_WC_RDMA_READ
-                                            : IBV_WC_SEND;
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
 }
 
 /* The oldest ends. */
@@ -55,8 +66,9 @@ static void hand_over(struct dv_qp *qp)
     while (rc->core && !rc->unsendable && rc->handed < rc->send_count && !taken) {
         struct ibv_send_wr wr = send_at(qp, rc->handed)->wr;
         wr.wr_id = rc->first_send + rc->handed;
-        wr.send_flags = (wr.send_flags & IBV_SEND_FENCE) | IBV_SEND_SIGNALED |
-                        (wr.opcode == IBV_WR_SEND ? wr.send_flags & IBV_SEND_SOLICITED : 0);
+        wr.send_flags = (wr.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED)) | IBV_SEND_SIGNALED;
+        if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+            wr.imm_data = ntohl(wr.imm_data);
         taken = diwarp_rc_post_send(rc->core, &wr);
         rc->handed += !taken;
         if (taken == -EACCES)
@@ -110,11 +122,12 @@ static bool lacks_key(const struct ibv_send_wr *wr)
 int dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     struct dv_rc *rc = qp->rc;
-    const bool read = wr->opcode == IBV_WR_RDMA_READ;
+    const bool responds = wr->opcode == IBV_WR_RDMA_READ ||
+                          wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+                          wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-        (read && wr->send_flags & IBV_SEND_INLINE) ||
-        (!read && wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_INV &&
-         wr->opcode != IBV_WR_RDMA_WRITE))
+        (responds && wr->send_flags & IBV_SEND_INLINE) ||
+        (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
         return EINVAL;
     if (rc->send_count == dv_rc_room(qp))
         (void)dv_progress(dv_context_of(qp->ex.qp_base.context));
@@ -158,6 +171,8 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct ibv_wc wc = done->wc;
     wc.qp_num = qp->ex.qp_base.qp_num;
+    if (wc.wc_flags & IBV_WC_WITH_IMM)
+        wc.imm_data = htonl(wc.imm_data);
     if (qp->rc->recvs && wc.status != IBV_WC_SUCCESS)
         return; /* flushed with the others, if they are */
     if (qp->rc->recvs)
@@ -172,7 +187,7 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     const unsigned opcode = (unsigned)done->wc.opcode;
-    if (opcode == IBV_WC_RECV) {
+    if (opcode & IBV_WC_RECV) {
         received(qp, done);
         return;
     }

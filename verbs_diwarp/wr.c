@@ -73,6 +73,30 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
         current(ex)->invalidate_rkey = invalidate_rkey;
 }
 
+static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+                         uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+{
+    begin(ex, opcode, 0);
+    if (!current(ex))
+        return;
+    current(ex)->wr.atomic.rkey = rkey;
+    current(ex)->wr.atomic.remote_addr = remote_addr;
+    current(ex)->wr.atomic.compare_add = compare_add;
+    current(ex)->wr.atomic.swap = swap;
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                              uint64_t compare, uint64_t swap)
+{
+    begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                                uint64_t add)
+{
+    begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+}
+
 static void begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
                        uint64_t remote_addr)
 {
@@ -86,6 +110,14 @@ static void begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t
 static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
     begin_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+                              __be32 imm_data)
+{
+    begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+    if (current(ex))
+        current(ex)->imm_data = imm_data;
 }
 
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
@@ -164,9 +196,12 @@ static int complete(struct ibv_qp_ex *ex)
 
 uint64_t dv_wr_ops(enum ibv_qp_type type)
 {
-    return type == IBV_QPT_RC ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
-                                    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ
-                              : IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    const uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    return type != IBV_QPT_RC ? sends
+                              : sends | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
+                                    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
 int dv_wr_init(struct dv_qp *qp)
@@ -191,7 +226,10 @@ int dv_wr_init(struct dv_qp *qp)
     qp->ex.wr_send_imm = wr_send_imm;
     qp->ex.wr_send_inv = wr_send_inv;
     qp->ex.wr_rdma_write = wr_rdma_write;
+    qp->ex.wr_rdma_write_imm = wr_rdma_write_imm;
     qp->ex.wr_rdma_read = wr_rdma_read;
+    qp->ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+    qp->ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
     qp->ex.wr_set_ud_addr = set_ud_addr;
     qp->ex.wr_set_sge = set_sge;
     qp->ex.wr_set_sge_list = set_sge_list;

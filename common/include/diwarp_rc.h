@@ -22,7 +22,7 @@
     X(rc_tx_eagain, "calls", "send calls that TCP took less of than offered")                  \
     X(rc_tx_send_msgs, "messages", "Send messages posted")                                     \
     X(rc_tx_write_msgs, "messages", "RDMA writes posted")                                      \
-    X(rc_tx_read_msgs, "messages", "RDMA reads posted")                                        \
+    X(rc_tx_read_msgs, "messages", "RDMA reads and atomics posted")                            \
     X(rc_rx_fpdus, "FPDUs", "MPA FPDUs received and found good")                               \
     X(rc_rx_bytes, "bytes", "bytes received from TCP")                                         \
     X(rc_rx_syscalls, "calls", "receive calls that found data")                                \
@@ -41,7 +41,8 @@ struct diwarp_rc_counters {
     DIWARP_RC_COUNTERS(DIWARP_FIELD)
 };
 
-/* In wc.opcode, beside IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ and IBV_WC_RECV. */
+/* In wc.opcode, beside IBV_WC_SEND, IBV_WC_RDMA_WRITE, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP,
+ * IBV_WC_FETCH_ADD, IBV_WC_RECV and IBV_WC_RECV_RDMA_WITH_IMM. */
 enum diwarp_rc_wc_opcode {
     /* A listener was called: `request` waits for diwarp_accept() or diwarp_reject(); `src` is the
      * caller, data/byte_len its private data, valid until then. */
@@ -71,7 +72,7 @@ struct diwarp_rc_qp_attr {
     uint32_t max_send_wr;    /* then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* without srq */
     uint32_t max_sge;        /* of a work request: 1 to 16; its memory is kept for each */
-    uint32_t max_rd_atomic;  /* RDMA reads under way at once, each way: ORD and IRD. Where one side
+    uint32_t max_rd_atomic;  /* RDMA reads and atomics under way at once, each way: ORD and IRD. Where one side
                               * has 0, the other's posts give -EINVAL; a read posted before that was
                               * known ends the connection (vendor_err 0x2006, insufficient IRD) */
     int access;              /* enum ibv_access_flags: what the other side may do to regions that
@@ -131,8 +132,9 @@ DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
 /* "10.0.0.2:40001" of the other side, for messages. */
 DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len);
 
-/* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_INV, RDMA_WRITE, RDMA_READ; one work
- * request, not a list. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
+/* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
+ * RDMA_WRITE_WITH_IMM (counts as two), RDMA_READ, ATOMIC_CMP_AND_SWP, ATOMIC_FETCH_AND_ADD (like reads,
+ * of 8 aligned bytes); one work request, not a list; immediate data in host byte order. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
  * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
  * without it. IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent (always with
  * LAZY, or when longer than 128 KiB or about 60 FPDUs). IBV_SEND_FENCE: not sent before the reads
@@ -140,7 +142,8 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
  * -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests
  * that succeed give no completion. Sends and writes complete, in their order, when TCP has taken
  * them (or we have copied the end of one that it took in part), reads in theirs when the response
- * is placed; the memory of sg_list must stay until then. A read is neither INLINE nor BUFFERED. A
+ * is placed; the memory of sg_list must stay until then. What is not a Send or a plain
+ * write is neither INLINE nor BUFFERED. A
  * local key of 0 names any memory of the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */

@@ -88,7 +88,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
                             uint64_t bytes, int access)
 {
     struct dw_region *region;
-    bool ddp = access != IBV_ACCESS_REMOTE_READ; /* DDP places; RDMAP reads the source */
+    const bool ddp = access == IBV_ACCESS_REMOTE_WRITE; /* it places; RDMAP does the rest */
     if (to + bytes < to)
         return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
     int rc = dw_mr_check(&qp->pd->mrs, NULL, stag, to, bytes, access, &region);

@@ -68,11 +68,11 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
         return DW_TERM_MPA_RTR;
     if (reply->ord > qp->ird && reply->ord != DW_MPA_DEPTH_MAX)
         return DW_TERM_MPA_IRD;
-    /* The other side answers no reads: one that was posted already would wait for ever, and with it
-     * all that is behind it. */
+    /* The other side answers no reads or atomics: one that was posted already would wait for ever,
+     * and with it all that is behind it. */
     for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
         const struct dw_rc_work *work = dw_ring_at(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), i);
-        if (work->opcode == DW_RDMAP_READ_REQUEST)
+        if (dw_rc_awaits_response(work))
             return DW_TERM_MPA_IRD;
     }
     return 0;
@@ -170,7 +170,7 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
         .max_recv_wr = 128,
         .max_sge = 4,
         .max_rd_atomic = 16,
-        .access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+        .access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
         .crc = true,
         .mpa_revision = 2,
         .connect_timeout_ns = 10000000000,
@@ -196,9 +196,10 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
         .attr = *attr,
         .ird = (uint16_t)attr->max_rd_atomic,
         .ord = (uint16_t)attr->max_rd_atomic,
-        .cursor = {.send_msn = 1, .read_msn = 1},
+        .cursor = {.send_msn = 1, .read_msn = 1, .response_msn = 1},
         .recv_msn = 1,
         .request_msn = 1,
+        .response_msn = 1,
         .recvs = attr->srq ? &attr->srq->recvs : &qp->own,
         .recv_bytes = recv_bytes,
         .current = (struct dw_rc_recv *)(qp + 1),

@@ -7,27 +7,64 @@
 
 #include "common/rc/qp.h"
 
+static const struct {
+    bool known, responds; /* it ends with a response */
+    uint8_t opcode, solicited;
+} opcodes[] = {
+    [IBV_WR_SEND] = {true, false, DW_RDMAP_SEND, DW_RDMAP_SEND_SE},
+    [IBV_WR_SEND_WITH_IMM] = {true, false, DW_RDMAP_SEND_IMM, DW_RDMAP_SEND_IMM},
+    [IBV_WR_SEND_WITH_INV] = {true, false, DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE},
+    [IBV_WR_RDMA_WRITE] = {true, false, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = {true, false, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
+    [IBV_WR_RDMA_READ] = {true, true, DW_RDMAP_READ_REQUEST, DW_RDMAP_READ_REQUEST},
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = {true, true, DW_RDMAP_ATOMIC_REQUEST, DW_RDMAP_ATOMIC_REQUEST},
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = {true, true, DW_RDMAP_ATOMIC_REQUEST, DW_RDMAP_ATOMIC_REQUEST},
+};
+
+/* Where it goes, and what with it, by its kind. */
+static void aim(struct dw_rc_work *work, const struct ibv_send_wr *wr)
+{
+    switch (wr->opcode) {
+    case IBV_WR_SEND:
+        break;
+    case IBV_WR_SEND_WITH_IMM:
+        work->stag = wr->imm_data;
+        break;
+    case IBV_WR_SEND_WITH_INV:
+        work->stag = wr->invalidate_rkey;
+        break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        work->compare_swap = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+        work->add_swap = work->compare_swap ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
+        work->compare = wr->wr.atomic.compare_add;
+        work->stag = wr->wr.atomic.rkey;
+        work->to = wr->wr.atomic.remote_addr;
+        break;
+    default:
+        work->stag = wr->wr.rdma.rkey;
+        work->to = wr->wr.rdma.remote_addr;
+        break;
+    }
+}
+
 static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct ibv_send_wr *wr)
 {
-    static const struct {
-        bool known;
-        uint8_t opcode, solicited;
-    } opcodes[] = {
-        [IBV_WR_SEND] = {true, DW_RDMAP_SEND, DW_RDMAP_SEND_SE},
-        [IBV_WR_SEND_WITH_INV] = {true, DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE},
-        [IBV_WR_RDMA_WRITE] = {true, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
-        [IBV_WR_RDMA_READ] = {true, DW_RDMAP_READ_REQUEST, DW_RDMAP_READ_REQUEST},
-    };
     if ((unsigned)wr->opcode >= sizeof opcodes / sizeof *opcodes || !opcodes[wr->opcode].known)
         return -EINVAL;
-    const bool read = wr->opcode == IBV_WR_RDMA_READ;
-    if (read && (!qp->ord || wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED)))
+    const bool responds = opcodes[wr->opcode].responds;
+    const bool alone = wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM && !responds;
+    const bool atomic = opcodes[wr->opcode].opcode == DW_RDMAP_ATOMIC_REQUEST;
+    if ((responds && !qp->ord) ||
+        (!alone && wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED)))
         return -EINVAL;
-    int64_t total =
-        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, read ? IBV_ACCESS_LOCAL_WRITE : 0,
-                     UINT32_MAX, work->sge, (int)qp->attr.max_sge);
+    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge,
+                                 responds ? IBV_ACCESS_LOCAL_WRITE : 0, UINT32_MAX, work->sge,
+                                 (int)qp->attr.max_sge);
     if (total < 0)
         return (int)total;
+    if (atomic && (total != sizeof(uint64_t) || wr->wr.atomic.remote_addr % sizeof(uint64_t)))
+        return -EINVAL;
     memset(work, 0, offsetof(struct dw_rc_work, sge));
     work->wr_id = wr->wr_id;
     work->total = (uint32_t)total;
@@ -36,14 +73,27 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     work->signaled = wr->send_flags & IBV_SEND_SIGNALED;
     work->fence = wr->send_flags & IBV_SEND_FENCE;
     work->inlined = wr->send_flags & IBV_SEND_INLINE;
-    if (wr->opcode == IBV_WR_SEND_WITH_INV) {
-        work->stag = wr->invalidate_rkey;
-    } else if (wr->opcode != IBV_WR_SEND) {
-        work->stag = wr->wr.rdma.rkey;
-        work->to = wr->wr.rdma.remote_addr;
-    }
-    if (read)
+    aim(work, wr);
+    if (responds)
         work->sink_stag = (uint32_t)dw_device_random(qp->rc->device);
+    return 0;
+}
+
+/* Behind a write: what tells the other side's application of it (RFC 7306 6). */
+static int add_immediate(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
+{
+    const size_t bytes = dw_rc_work_bytes(qp->attr.max_sge);
+    struct dw_rc_work *work = dw_ring_push(&qp->works, bytes, qp->attr.max_send_wr);
+    if (!work)
+        return -ENOMEM;
+    struct dw_rc_work *write = dw_ring_at(&qp->works, bytes, qp->works.count - 2);
+    memset(work, 0, bytes);
+    work->opcode = wr->send_flags & IBV_SEND_SOLICITED ? DW_RDMAP_IMMEDIATE_SE : DW_RDMAP_IMMEDIATE;
+    work->wr_id = write->wr_id;
+    work->total = write->total;
+    work->imm = wr->imm_data;
+    work->signaled = write->signaled;
+    write->signaled = false;
     return 0;
 }
 
@@ -80,17 +130,23 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
         dw_ring_push(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), qp->attr.max_send_wr);
     if (!work)
         return -ENOMEM;
+    const bool two = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     int rc = fill(qp, work, wr);
-    if (!rc && first && !lazy)
+    if (!rc && two)
+        rc = add_immediate(qp, wr);
+    if (!rc && first && !lazy && two)
+        dw_rc_flush(qp);
+    else if (!rc && first && !lazy)
         rc = send_now(qp, work, wr->send_flags & DIWARP_SEND_BUFFERED);
     if (rc < 0) {
         dw_ring_unpush(&qp->works);
         return rc;
     }
-    const bool write = wr->opcode == IBV_WR_RDMA_WRITE, read = wr->opcode == IBV_WR_RDMA_READ;
+    const bool write = opcodes[wr->opcode].opcode == DW_RDMAP_WRITE;
+    const bool responds = opcodes[wr->opcode].responds;
     qp->rc->counters.rc_tx_write_msgs += write;
-    qp->rc->counters.rc_tx_read_msgs += read;
-    qp->rc->counters.rc_tx_send_msgs += !write && !read;
+    qp->rc->counters.rc_tx_read_msgs += responds;
+    qp->rc->counters.rc_tx_send_msgs += !write && !responds;
     if (first && lazy)
         dw_list_append(&qp->rc->lazy, &qp->lazy_link);
     if (dw_list_linked(&qp->lazy_link) && qp->works.count >= DW_RC_TRAIN_FPDUS)

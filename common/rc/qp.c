@@ -80,9 +80,18 @@ bool dw_rc_idle(const struct diwarp_rc_qp *qp)
 
 int dw_rc_wc_opcode(const struct dw_rc_work *work)
 {
-    return work->opcode == DW_RDMAP_WRITE          ? IBV_WC_RDMA_WRITE
-           : work->opcode == DW_RDMAP_READ_REQUEST ? IBV_WC_RDMA_READ
-                                                   : IBV_WC_SEND;
+    switch (work->opcode) {
+    case DW_RDMAP_WRITE:
+    case DW_RDMAP_IMMEDIATE:
+    case DW_RDMAP_IMMEDIATE_SE:
+        return IBV_WC_RDMA_WRITE;
+    case DW_RDMAP_READ_REQUEST:
+        return IBV_WC_RDMA_READ;
+    case DW_RDMAP_ATOMIC_REQUEST:
+        return work->compare_swap ? IBV_WC_COMP_SWAP : IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
 }
 
 void dw_rc_flush_works(struct diwarp_rc_qp *qp, struct dw_ring *works)

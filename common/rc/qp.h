@@ -21,13 +21,25 @@ enum dw_rc_state {
 struct dw_rc_work {
     uint64_t wr_id;
     uint64_t to;        /* write: sink; read: source */
-    uint32_t stag;      /* the same, or the one to invalidate */
-    uint32_t sink_stag; /* read: of its response only */
+    uint32_t stag;      /* the same; or the one to invalidate, or immediate data of a Send */
+    uint32_t sink_stag; /* read: of its response only; atomic: its request id */
+    uint32_t imm;       /* of an Immediate Data message, which a write's `total` is told with */
+    uint64_t add_swap, compare; /* of an atomic */
     uint32_t placed;    /* read: so much of the response */
     uint32_t total;
     uint8_t opcode;                /* enum dw_rdmap_opcode */
     bool signaled, fence, inlined; /* as in send_flags */
+    bool compare_swap;             /* of atomics: else fetch and add */
     struct iovec sge[];
+};
+
+/* What the other side's read or atomic is answered with. */
+struct dw_rc_response {
+    bool is_atomic;
+    union {
+        struct dw_read_request read;
+        struct dw_atomic_response atomic;
+    };
 };
 
 struct dw_rc_recv {
@@ -35,6 +47,11 @@ struct dw_rc_recv {
     uint32_t bytes; /* in all */
     struct iovec sge[];
 };
+
+static inline bool dw_rc_awaits_response(const struct dw_rc_work *work)
+{
+    return work->opcode == DW_RDMAP_READ_REQUEST || work->opcode == DW_RDMAP_ATOMIC_REQUEST;
+}
 
 /* Slots of rings of them, with lists of so many elements. */
 static inline size_t dw_rc_work_bytes(uint32_t max_sge)
@@ -90,8 +107,8 @@ struct diwarp_rc_qp {
     uint64_t token;                /* of the listener that was called */
 
     struct dw_ring works;
-    struct dw_ring responses; /* struct dw_read_request: reads of the other side's */
-    struct dw_ring reads;     /* sent, their responses are awaited */
+    struct dw_ring responses; /* struct dw_rc_response */
+    struct dw_ring reads;     /* and atomics: sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
     struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
@@ -103,7 +120,8 @@ struct diwarp_rc_qp {
     bool receiving; /* into current */
     bool writing;   /* the other side's RDMA Write has begun and not ended */
     uint32_t received_bytes;
-    uint32_t recv_msn, request_msn;
+    uint32_t written_bytes; /* of that Write, or the last one */
+    uint32_t recv_msn, request_msn, response_msn;
     struct dw_mpa_stream rx;
     struct dw_rc_held held;
 };

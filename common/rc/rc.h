@@ -41,7 +41,7 @@
 struct dw_rc_cursor {
     uint32_t work, response; /* how many are done, from the front of their queues */
     uint32_t offset;         /* in the message that is under way */
-    uint32_t send_msn, read_msn;
+    uint32_t send_msn, read_msn, response_msn;
     struct dw_mpa_stream tx;
     bool in_response; /* the message that is under way, or goes next, is a response */
 };

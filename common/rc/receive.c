@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/base/copy.h"
+#include "common/mem/atomic.h"
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
@@ -27,6 +28,7 @@ typedef int taker(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, cons
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
+    qp->written_bytes = bytes + (qp->writing ? qp->written_bytes : 0);
     qp->writing = !ddp->last;
     if (!bytes)
         return 0; /* names nothing (RFC 5040 5.1) */
@@ -59,6 +61,7 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     qp->received_bytes += bytes;
     if (!ddp->last)
         return 0;
+    const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
     const bool invalidates =
         ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
     if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
@@ -67,8 +70,8 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
         .wc = {.wr_id = qp->current->wr_id,
                .opcode = IBV_WC_RECV,
                .byte_len = qp->received_bytes,
-               .invalidated_rkey = invalidates ? ddp->ulp : 0,
-               .wc_flags = invalidates ? IBV_WC_WITH_INV : 0},
+               .imm_data = imm || invalidates ? ddp->ulp : 0, /* or the STag */
+               .wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0},
         .rc_qp = qp,
     };
     dw_cq_push(qp->rc->cq, &wc);
@@ -76,6 +79,69 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     qp->receiving = false;
     qp->recv_msn++;
     return 0;
+}
+
+/* Tells of the Write before it, and takes a receive. */
+static int on_immediate(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                        const uint8_t *payload, uint32_t bytes)
+{
+    if (ddp->msn != qp->recv_msn || qp->receiving)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo)
+        return DW_TERM_DDP_MO;
+    if (bytes != DW_IMMEDIATE_BYTES || !ddp->last)
+        return bytes < DW_IMMEDIATE_BYTES ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG;
+    if (!qp->recvs->count)
+        return -EAGAIN;
+    const struct dw_rc_recv *recv = dw_ring_at(qp->recvs, qp->recv_bytes, 0);
+    struct diwarp_wc wc = {
+        .wc = {.wr_id = recv->wr_id,
+               .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+               .byte_len = qp->written_bytes,
+               .imm_data = dw_get_be32(payload),
+               .wc_flags = IBV_WC_WITH_IMM},
+        .rc_qp = qp,
+    };
+    dw_ring_pop(qp->recvs, 1);
+    dw_cq_push(qp->rc->cq, &wc);
+    qp->recv_msn++;
+    return 0;
+}
+
+/* Answers wait for send.c, as many as the IRD says. 0 or a cause to terminate. */
+static int keep_response(struct diwarp_rc_qp *qp, const struct dw_rc_response *response)
+{
+    struct dw_rc_response *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
+    if (!kept)
+        return DW_TERM_MPA_CATASTROPHIC;
+    *kept = *response;
+    qp->request_msn++;
+    return 0;
+}
+
+/* RFC 7306 5.2: one that is not aligned, or unknown, ends the stream. */
+static int on_atomic_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                             const uint8_t *payload, uint32_t bytes)
+{
+    struct dw_atomic_request request;
+    if (ddp->msn != qp->request_msn)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo)
+        return DW_TERM_DDP_MO;
+    if (bytes > DW_ATOMIC_REQUEST_BYTES || !ddp->last)
+        return DW_TERM_DDP_TOO_LONG;
+    if (dw_atomic_request_get(&request, payload, bytes) || request.to % sizeof(uint64_t))
+        return DW_TERM_RDMAP_UNSPECIFIED;
+    if (qp->responses.count == qp->ird)
+        return DW_TERM_DDP_NO_BUFFER;
+    const uint16_t cause = dw_rc_check_access(qp, request.stag, request.to, sizeof(uint64_t),
+                                              IBV_ACCESS_REMOTE_ATOMIC);
+    if (cause)
+        return cause;
+    const struct dw_rc_response response = {
+        .is_atomic = true,
+        .atomic = {.request_id = request.request_id, .original = dw_atomic_execute(&request)}};
+    return keep_response(qp, &response);
 }
 
 static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
@@ -100,11 +166,36 @@ static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *
         return cause;
     if (request.sink_to + request.size < request.sink_to)
         return DW_TERM_RDMAP_TO_WRAP;
-    struct dw_read_request *kept = dw_ring_push(&qp->responses, sizeof *kept, qp->ird);
-    if (!kept)
-        return DW_TERM_MPA_CATASTROPHIC;
-    *kept = request;
-    qp->request_msn++;
+    const struct dw_rc_response response = {.read = request};
+    return keep_response(qp, &response);
+}
+
+/* The oldest request is done. */
+static void complete_response(struct diwarp_rc_qp *qp, const struct dw_rc_work *read)
+{
+    qp->rc->device->served++;
+    if (read->signaled)
+        dw_rc_complete(qp, read->wr_id, dw_rc_wc_opcode(read), IBV_WC_SUCCESS, read->total);
+    dw_ring_pop(&qp->reads, 1);
+}
+
+static int on_atomic_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
+                              const uint8_t *payload, uint32_t bytes)
+{
+    const struct dw_rc_work *work =
+        qp->reads.count ? dw_ring_at(&qp->reads, dw_rc_work_bytes(qp->attr.max_sge), 0) : NULL;
+    struct dw_atomic_response response;
+    if (ddp->msn != qp->response_msn)
+        return DW_TERM_DDP_MSN;
+    if (ddp->mo || !ddp->last)
+        return DW_TERM_DDP_MO;
+    if (dw_atomic_response_get_stream(&response, payload, bytes))
+        return DW_TERM_RDMAP_UNSPECIFIED;
+    if (!work || work->opcode != DW_RDMAP_ATOMIC_REQUEST || response.request_id != work->sink_stag)
+        return DW_TERM_RDMAP_OPCODE;
+    dw_rc_scatter(work->sge, 0, (const uint8_t *)&response.original, sizeof response.original);
+    qp->response_msn++;
+    complete_response(qp, work);
     return 0;
 }
 
@@ -112,7 +203,9 @@ static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *
 static int on_read_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                             const uint8_t *payload, uint32_t bytes)
 {
-    if (!qp->reads.count)
+    if (!qp->reads.count ||
+        ((struct dw_rc_work *)dw_ring_at(&qp->reads, dw_rc_work_bytes(qp->attr.max_sge), 0))
+                ->opcode != DW_RDMAP_READ_REQUEST)
         return DW_TERM_RDMAP_OPCODE;
     struct dw_rc_work *read = dw_ring_at(&qp->reads, dw_rc_work_bytes(qp->attr.max_sge), 0);
     if (ddp->stag != read->sink_stag)
@@ -123,11 +216,8 @@ static int on_read_response(struct diwarp_rc_qp *qp, const struct dw_ddp_header 
     dw_rc_scatter(read->sge, read->placed, payload, bytes);
     read->placed += bytes;
     qp->rc->device->served++;
-    if (!ddp->last)
-        return 0;
-    if (read->signaled)
-        dw_rc_complete(qp, read->wr_id, IBV_WC_RDMA_READ, IBV_WC_SUCCESS, read->total);
-    dw_ring_pop(&qp->reads, 1);
+    if (ddp->last)
+        complete_response(qp, read);
     return 0;
 }
 
@@ -153,6 +243,11 @@ static int deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes
         [DW_RDMAP_SEND_INVALIDATE] = on_send,
         [DW_RDMAP_SEND_SE] = on_send,
         [DW_RDMAP_SEND_SE_INVALIDATE] = on_send,
+        [DW_RDMAP_SEND_IMM] = on_send,
+        [DW_RDMAP_IMMEDIATE] = on_immediate,
+        [DW_RDMAP_IMMEDIATE_SE] = on_immediate,
+        [DW_RDMAP_ATOMIC_REQUEST] = on_atomic_request,
+        [DW_RDMAP_ATOMIC_RESPONSE] = on_atomic_response,
         [DW_RDMAP_TERMINATE] = on_terminate,
     };
     struct dw_ddp_header ddp;

@@ -109,7 +109,7 @@ static void add_memory(const struct dw_runner *runner, struct diwarp_memory *mem
         memory->peer_bytes +=
             sizeof *qp + qp->recv_bytes + (qp->startup ? sizeof *qp->startup : 0) +
             (qp->works.capacity + qp->reads.capacity) * dw_rc_work_bytes(qp->attr.max_sge) +
-            qp->responses.capacity * sizeof(struct dw_read_request) +
+            qp->responses.capacity * sizeof(struct dw_rc_response) +
             qp->own.capacity * qp->recv_bytes;
         memory->receive_bytes += qp->held.bytes;
         memory->send_pool_bytes += qp->tail.bytes;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/rc/qp.h"
+#include "common/wire/bytes.h"
 
 /* Trains, up to 2 MiB, that a QP sends before others have their turn: half as many cost a call more
  * each, twice as many make others wait twice as long. */
@@ -27,7 +28,7 @@ static bool may_begin(const struct diwarp_rc_qp *qp, const struct dw_rc_cursor *
                       const struct dw_rc_work *work)
 {
     const uint32_t reads = qp->reads.count + cursor->read_msn - qp->cursor.read_msn;
-    if (work->opcode == DW_RDMAP_READ_REQUEST && (qp->ended || reads >= qp->ord))
+    if (dw_rc_awaits_response(work) && (qp->ended || reads >= qp->ord))
         return false;
     return !work->fence || !reads;
 }
@@ -44,13 +45,64 @@ static bool choose(const struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
 }
 
 struct message {
-    const struct dw_read_request *request; /* that it responds to; NULL: it is ours */
+    const struct dw_read_request *request; /* the read that it responds to, or NULL */
     struct dw_ddp_header ddp;              /* of its first segment */
     const struct iovec *list;
     uint32_t total;
     struct iovec own; /* the list of one that is not gathered: a response, or this body */
-    uint8_t body[DW_READ_REQUEST_STREAM_BYTES];
+    uint8_t body[DW_ATOMIC_REQUEST_BYTES];
 };
+
+static void set_body(struct message *message, uint32_t bytes)
+{
+    message->own = (struct iovec){message->body, bytes};
+    message->total = bytes;
+}
+
+static void describe_response(struct message *message, const struct dw_rc_response *response,
+                              uint32_t msn)
+{
+    struct dw_ddp_header *ddp = &message->ddp;
+    if (response->is_atomic) {
+        *ddp = (struct dw_ddp_header){
+            .opcode = DW_RDMAP_ATOMIC_RESPONSE, .qn = DW_QN_ATOMIC_RESPONSE, .msn = msn};
+        dw_atomic_response_put_stream(message->body, &response->atomic);
+        set_body(message, DW_ATOMIC_RESPONSE_STREAM_BYTES);
+        return;
+    }
+    const struct dw_read_request *request = message->request = &response->read;
+    *ddp = (struct dw_ddp_header){.tagged = true,
+                                  .opcode = DW_RDMAP_READ_RESPONSE,
+                                  .stag = request->sink_stag,
+                                  .to = request->sink_to};
+    message->own = (struct iovec){(void *)(uintptr_t)request->source_to, request->size};
+    message->total = request->size;
+}
+
+static void put_read_request(struct message *message, const struct dw_rc_work *work)
+{
+    const struct dw_read_request request = {.sink_stag = work->sink_stag,
+                                            .size = work->total,
+                                            .source_stag = work->stag,
+                                            .source_to = work->to};
+    dw_read_request_put_stream(message->body, &request);
+    set_body(message, DW_READ_REQUEST_STREAM_BYTES);
+}
+
+static void put_atomic_request(struct message *message, const struct dw_rc_work *work)
+{
+    const struct dw_atomic_request request = {
+        .opcode = work->compare_swap ? DW_ATOMIC_CMP_SWAP : DW_ATOMIC_FETCH_ADD,
+        .request_id = work->sink_stag,
+        .stag = work->stag,
+        .to = work->to,
+        .add_swap = work->add_swap,
+        .add_swap_mask = work->compare_swap ? UINT64_MAX : 0,
+        .compare = work->compare_swap ? work->compare : 0,
+        .compare_mask = work->compare_swap ? UINT64_MAX : 0};
+    dw_atomic_request_put(message->body, &request);
+    set_body(message, DW_ATOMIC_REQUEST_BYTES);
+}
 
 /* The chosen one. */
 static void describe(struct message *message, const struct diwarp_rc_qp *qp,
@@ -60,40 +112,41 @@ static void describe(struct message *message, const struct diwarp_rc_qp *qp,
     message->request = NULL;
     message->list = &message->own;
     if (cursor->in_response) {
-        const struct dw_read_request *request =
-            dw_ring_at(&qp->responses, sizeof *request, cursor->response);
-        message->request = request;
-        *ddp = (struct dw_ddp_header){.tagged = true, .opcode = DW_RDMAP_READ_RESPONSE};
-        ddp->stag = request->sink_stag;
-        ddp->to = request->sink_to;
-        message->own = (struct iovec){(void *)(uintptr_t)request->source_to, request->size};
-        message->total = request->size;
+        const struct dw_rc_response *response =
+            dw_ring_at(&qp->responses, sizeof *response, cursor->response);
+        describe_response(message, response, cursor->response_msn);
         return;
     }
     const struct dw_rc_work *work = work_at(qp, cursor->work);
-    *ddp = (struct dw_ddp_header){.opcode = work->opcode};
-    if (work->opcode == DW_RDMAP_READ_REQUEST) {
-        const struct dw_read_request request = {.sink_stag = work->sink_stag,
-                                                .size = work->total,
-                                                .source_stag = work->stag,
-                                                .source_to = work->to};
-        dw_read_request_put_stream(message->body, &request);
-        ddp->qn = DW_QN_REQUEST;
-        ddp->msn = cursor->read_msn;
-        message->own = (struct iovec){message->body, sizeof message->body};
-        message->total = sizeof message->body;
-        return;
-    }
+    *ddp = (struct dw_ddp_header){
+        .opcode = work->opcode, .qn = DW_QN_SEND, .msn = cursor->send_msn, .ulp = work->stag};
     message->list = work->sge;
     message->total = work->total;
-    if (work->opcode == DW_RDMAP_WRITE) {
-        ddp->tagged = true;
-        ddp->stag = work->stag;
-        ddp->to = work->to;
-    } else {
-        ddp->ulp = work->stag;
-        ddp->qn = DW_QN_SEND;
-        ddp->msn = cursor->send_msn;
+    switch (work->opcode) {
+    case DW_RDMAP_WRITE:
+        *ddp = (struct dw_ddp_header){
+            .tagged = true, .opcode = work->opcode, .stag = work->stag, .to = work->to};
+        return;
+    case DW_RDMAP_READ_REQUEST:
+        put_read_request(message, work);
+        break;
+    case DW_RDMAP_ATOMIC_REQUEST:
+        put_atomic_request(message, work);
+        break;
+    case DW_RDMAP_IMMEDIATE:
+    case DW_RDMAP_IMMEDIATE_SE:
+        dw_put_be32(message->body, work->imm);
+        dw_put_be32(message->body + 4, 0);
+        set_body(message, DW_IMMEDIATE_BYTES);
+        break;
+    default:
+        return;
+    }
+    message->list = &message->own;
+    ddp->ulp = 0;
+    if (dw_rc_awaits_response(work)) {
+        ddp->qn = DW_QN_REQUEST;
+        ddp->msn = cursor->read_msn;
     }
 }
 
@@ -128,10 +181,11 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
         return -ENOSPC;
     cursor->offset = ddp->last ? 0 : cursor->offset + payload;
-    cursor->response += ddp->last && message.request;
-    cursor->work += ddp->last && !message.request;
-    cursor->read_msn += ddp->opcode == DW_RDMAP_READ_REQUEST;
-    cursor->send_msn += ddp->last && ddp->opcode >= DW_RDMAP_SEND;
+    cursor->response += ddp->last && cursor->in_response;
+    cursor->work += ddp->last && !cursor->in_response;
+    cursor->read_msn += !ddp->tagged && ddp->qn == DW_QN_REQUEST;
+    cursor->response_msn += !ddp->tagged && ddp->qn == DW_QN_ATOMIC_RESPONSE;
+    cursor->send_msn += ddp->last && !ddp->tagged && ddp->qn == DW_QN_SEND;
     return 0;
 }
 
@@ -160,7 +214,7 @@ static bool commit(struct diwarp_rc_qp *qp, const struct dw_rc_cursor *after)
     dw_ring_pop(&qp->responses, after->response);
     for (uint32_t i = 0; i < after->work; i++, dw_ring_pop(&qp->works, 1)) {
         const struct dw_rc_work *work = work_at(qp, 0);
-        if (work->opcode == DW_RDMAP_READ_REQUEST) {
+        if (dw_rc_awaits_response(work)) {
             const size_t bytes = dw_rc_work_bytes(qp->attr.max_sge);
             struct dw_rc_work *read = dw_ring_push(&qp->reads, bytes, UINT32_MAX);
             if (!read)
@@ -226,7 +280,8 @@ static void fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
 {
     uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES];
     struct dw_read_request left =
-        *(const struct dw_read_request *)dw_ring_at(&qp->responses, sizeof left, 0);
+        ((const struct dw_rc_response *)dw_ring_at(&qp->responses, sizeof(struct dw_rc_response), 0))
+            ->read;
     const struct dw_ddp_header ddp = {.last = true,
                                       .opcode = DW_RDMAP_READ_REQUEST,
                                       .qn = DW_QN_REQUEST,
@@ -261,9 +316,10 @@ void dw_rc_flush(struct diwarp_rc_qp *qp)
     int rc = send_tail(qp);
     for (unsigned i = 0; !rc && qp->may_send; i++) {
         /* The other side has sent its last: a read whose turn comes now would never be answered. */
-        for (; qp->ended && qp->works.count && work_at(qp, 0)->opcode == DW_RDMAP_READ_REQUEST;
+        for (; qp->ended && qp->works.count && dw_rc_awaits_response(work_at(qp, 0));
              dw_ring_pop(&qp->works, 1))
-            dw_rc_complete(qp, work_at(qp, 0)->wr_id, IBV_WC_RDMA_READ, IBV_WC_WR_FLUSH_ERR, 0);
+            dw_rc_complete(qp, work_at(qp, 0)->wr_id, dw_rc_wc_opcode(work_at(qp, 0)),
+                           IBV_WC_WR_FLUSH_ERR, 0);
         if (dw_rc_idle(qp))
             break;
         rc = i < TRAINS_PER_FLUSH ? send_train(qp) : -EAGAIN;

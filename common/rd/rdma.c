@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/copy.h"
+#include "common/mem/atomic.h"
 
 /* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges
  * nothing is not to fill our memory. Those of an honest peer are to its own requests, which bear no
@@ -179,19 +180,6 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
     return true;
 }
 
-/* Masked add, and compare and swap, as RFC 7306 5.2 has them. false: the comparison failed. */
-static bool execute_masked(const struct dw_atomic_request *request, uint64_t old, uint64_t *new)
-{
-    uint64_t mask = request->add_swap_mask, data = request->add_swap;
-    if (request->opcode == DW_ATOMIC_FETCH_ADD) {
-        /* The top bits of the fields are added without carry, so that none leaves its field. */
-        *new = ((old & ~mask) + (data & ~mask)) ^ ((old ^ data) & mask);
-        return true;
-    }
-    *new = (old & ~mask) | (data & mask);
-    return !((old ^ request->compare) & request->compare_mask);
-}
-
 bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
 {
     struct dw_atomic_request request;
@@ -201,15 +189,8 @@ bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
     struct dw_atomic_response response = {.request_id = request.request_id};
     response.status = check_region(in, request.stag, request.to, sizeof(uint64_t),
                                    IBV_ACCESS_REMOTE_ATOMIC, &region);
-    if (response.status == DW_STATUS_OK) {
-        uint64_t *target = (uint64_t *)(uintptr_t)request.to, new;
-        response.original = __atomic_load_n(target, __ATOMIC_SEQ_CST);
-        while (execute_masked(&request, response.original, &new) &&
-               !__atomic_compare_exchange_n(target, &response.original, new, false,
-                                            __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            /* another thread has changed it meanwhile */
-        }
-    }
+    if (response.status == DW_STATUS_OK)
+        response.original = dw_atomic_execute(&request);
     struct dw_work *work = answer(in->peer, in->ends.qpns, DW_RDMAP_ATOMIC_RESPONSE,
                                   DW_QN_ATOMIC_RESPONSE, false, DW_ATOMIC_RESPONSE_BYTES);
     if (!work)

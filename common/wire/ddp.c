@@ -96,11 +96,11 @@ static enum dw_terminate_cause check_stream(const struct dw_ddp_header *header, 
     const struct opcode_rule *rule = &rules[header->opcode];
     if ((buf[0] & DDP_VERSION_MASK) != DDP_VERSION)
         return header->tagged ? DW_TERM_DDP_TAGGED_VERSION : DW_TERM_DDP_UNTAGGED_VERSION;
-    if (header->qn > DW_QN_TERMINATE)
+    if (header->qn > DW_QN_ATOMIC_RESPONSE)
         return DW_TERM_DDP_QN;
     if ((buf[1] & RDMAP_VERSION_MASK) != RDMAP_VERSION)
         return DW_TERM_RDMAP_VERSION;
-    if (header->opcode > DW_RDMAP_TERMINATE || header->qn != rule->qn ||
+    if (header->opcode == DW_RDMAP_WRITE_RECORD || header->qn != rule->qn ||
         rule->kind != (header->tagged ? TAGGED : UNTAGGED))
         return DW_TERM_RDMAP_OPCODE;
     return 0;

@@ -63,7 +63,7 @@ size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
 
 /* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
- * 0 where it is one of them), and only what RFC 5040 defines is taken (opcodes up to Terminate). In
+ * 0 where it is one of them), and of the opcodes that are ours only DW_RDMAP_SEND_IMM is taken. In
  * an error `cause` says with which cause to terminate. */
 int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
                       uint16_t *cause);

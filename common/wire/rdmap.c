@@ -21,7 +21,8 @@
     X(32, 8, stag)        \
     X(64, 12, to)         \
     X(64, 20, add_swap) X(64, 28, add_swap_mask) X(64, 36, compare) X(64, 44, compare_mask)
-#define ATOMIC_RESPONSE(X) X(32, 0, request_id) X(64, 4, original) X(32, 12, status)
+#define ATOMIC_RESPONSE_STREAM(X) X(32, 0, request_id) X(64, 4, original)
+#define ATOMIC_RESPONSE(X)        ATOMIC_RESPONSE_STREAM(X) X(32, 12, status)
 #define RECORD_CONTROL(X)  X(16, 2, range_count) X(32, 4, id)
 #define RECORD_OPEN(X)     X(32, 8, stag) X(64, 12, to) X(32, 20, length)
 
@@ -104,6 +105,20 @@ int dw_atomic_response_get(struct dw_atomic_response *h, const uint8_t *buf, siz
         return -EBADMSG;
     ATOMIC_RESPONSE(DW_GET_FIELD)
     return h->status < DW_STATUS_COUNT ? 0 : -EPROTO;
+}
+
+void dw_atomic_response_put_stream(uint8_t *buf, const struct dw_atomic_response *h)
+{
+    ATOMIC_RESPONSE_STREAM(DW_PUT_FIELD)
+}
+
+int dw_atomic_response_get_stream(struct dw_atomic_response *h, const uint8_t *buf, size_t len)
+{
+    if (len != DW_ATOMIC_RESPONSE_STREAM_BYTES)
+        return len < DW_ATOMIC_RESPONSE_STREAM_BYTES ? -EBADMSG : -EPROTO;
+    ATOMIC_RESPONSE_STREAM(DW_GET_FIELD)
+    h->status = DW_STATUS_OK;
+    return 0;
 }
 
 size_t dw_record_control_put(uint8_t *buf, const struct dw_record_control *h)

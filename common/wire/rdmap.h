@@ -66,6 +66,15 @@ struct dw_atomic_response {
 void dw_atomic_response_put(uint8_t *buf, const struct dw_atomic_response *ar);
 int dw_atomic_response_get(struct dw_atomic_response *ar, const uint8_t *buf, size_t len);
 
+/* The same on an RC stream: RFC 7306's 12 bytes and no more (status is 0). -EBADMSG: shorter,
+ * -EPROTO: longer. */
+#define DW_ATOMIC_RESPONSE_STREAM_BYTES 12
+void dw_atomic_response_put_stream(uint8_t *buf, const struct dw_atomic_response *ar);
+int dw_atomic_response_get_stream(struct dw_atomic_response *ar, const uint8_t *buf, size_t len);
+
+/* Immediate Data, RFC 7306 6.2: 8 bytes, of which verbs use 32 bits, the first. On an RC stream. */
+#define DW_IMMEDIATE_BYTES 8
+
 /* How an operation ended, on the wire. */
 enum dw_status {
     DW_STATUS_OK = 0,
