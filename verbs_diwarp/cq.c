@@ -67,6 +67,8 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
 static void release(struct dv_qp *qp, struct dv_recv *recv)
 {
     recv->posted = false;
+    *(recv->older ? &recv->older->newer : &qp->oldest) = recv->newer;
+    *(recv->newer ? &recv->newer->older : &qp->newest) = recv->older;
     qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
 }
 
@@ -121,13 +123,9 @@ void dv_flush_recvs(struct dv_qp *qp)
 {
     struct ibv_wc wc = {
         .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
-    while (qp->free_count < qp->cap.max_recv_wr) {
-        struct dv_recv *oldest = NULL;
-        for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++)
-            if (qp->recvs[i].posted && (!oldest || qp->recvs[i].order < oldest->order))
-                oldest = &qp->recvs[i];
-        wc.wr_id = oldest->wr_id;
-        release(qp, oldest);
+    while (qp->oldest) {
+        wc.wr_id = qp->oldest->wr_id;
+        release(qp, qp->oldest);
         dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
     }
 }

@@ -88,8 +88,8 @@ struct dv_cq {
 /* A posted receive of a UD queue pair. */
 struct dv_recv {
     uint64_t wr_id;
-    uint64_t order;
-    struct iovec *lead; /* lead_count: where its GRH goes */
+    struct dv_recv *older, *newer; /* while posted */
+    struct iovec *lead;            /* lead_count: where its GRH goes */
     unsigned lead_count;
     bool posted;
 };
@@ -104,8 +104,8 @@ struct dv_qp {
     struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */
     uint32_t free_count;
-    uint64_t recv_order;
-    struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
+    struct dv_recv *oldest, *newest; /* of the posted */
+    struct dv_builder *builder;      /* of ibv_wr_*; NULL: not asked for */
 };
 
 /* One queue pair behind an address. */

@@ -140,8 +140,11 @@ static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
     qp->free_count--;
     set_lead(recv, wr);
     recv->wr_id = wr->wr_id;
-    recv->order = ++qp->recv_order;
     recv->posted = true;
+    recv->newer = NULL;
+    recv->older = qp->newest;
+    *(recv->older ? &recv->older->newer : &qp->oldest) = recv;
+    qp->newest = recv;
     return 0;
 }
 

@@ -36,6 +36,7 @@ static void close_core(struct dv_qp *qp)
 static void forget_recvs(struct dv_qp *qp)
 {
     qp->free_count = qp->cap.max_recv_wr;
+    qp->oldest = qp->newest = NULL;
     for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++) {
         qp->recvs[i].posted = false;
         qp->recvs[i].lead = qp->leads + (size_t)i * qp->cap.max_recv_sge;
