@@ -335,6 +335,7 @@ endif
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
 	test/verbs/test_front_events \
+	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_objects
 EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h
@@ -343,6 +344,8 @@ if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c
+test_verbs_test_front_memory_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/verbs/end.c
 test_verbs_test_front_messages_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_objects_SOURCES = test/verbs/test_front_objects.c test/verbs/end.c

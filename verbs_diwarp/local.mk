@@ -11,6 +11,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/device.c \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/front.h \
+	verbs_diwarp/mapped.c \
+	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/post.c \
 	verbs_diwarp/post.h \

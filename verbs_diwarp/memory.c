@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/front.h"
+#include "verbs_diwarp/mapped.h"
 
 static struct dv_pd *pd_of(struct ibv_pd *pd)
 {
@@ -55,6 +56,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
         return dv_fail(EINVAL);
     if (iova != (uintptr_t)addr) /* an STag names memory by its address */
         return dv_fail(EOPNOTSUPP);
+    if (!dv_is_mapped(addr, length, access & IBV_ACCESS_LOCAL_WRITE))
+        return dv_fail(EFAULT);
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs front: memory regions. */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "test/verbs/end.h"
+
+static uint8_t *map(size_t bytes, int protection)
+{
+    uint8_t *memory =
+        mmap(NULL, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+static void assert_refused(struct end *end, void *addr, size_t bytes, unsigned access)
+{
+    errno = 0;
+    assert_null(ibv_reg_mr(end->pd, addr, bytes, access));
+    assert_int_equal(errno, EFAULT);
+}
+
+static void assert_taken(struct end *end, void *addr, size_t bytes, unsigned access)
+{
+    struct ibv_mr *mr = ibv_reg_mr(end->pd, addr, bytes, access);
+    assert_non_null(mr);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+}
+
+static void reg__what_is_not_mapped(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = map(4 * page, PROT_READ | PROT_WRITE);
+    assert_int_equal(munmap(memory + 2 * page, page), 0);
+    assert_taken(end, memory, 2 * page, IBV_ACCESS_LOCAL_WRITE);
+    assert_taken(end, memory + 3 * page, page, IBV_ACCESS_LOCAL_WRITE);
+    assert_taken(end, memory + 2 * page - 1, 1, 0);
+    for (unsigned access = 0; access <= IBV_ACCESS_LOCAL_WRITE; access++) {
+        assert_refused(end, memory + 2 * page - 1, 2, access);
+        assert_refused(end, memory + 2 * page, 1, access);
+        assert_refused(end, memory, 4 * page, access);
+        assert_refused(end, (void *)(UINTPTR_MAX - page), page, access);
+        assert_refused(end, NULL, 1, access);
+    }
+    assert_int_equal(munmap(memory, 4 * page), 0);
+    close_end(end);
+}
+
+static void reg__what_may_not_be_accessed(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = map(3 * page, PROT_READ | PROT_WRITE);
+    memset(memory, 0x5a, 3 * page);
+    assert_int_equal(mprotect(memory + page, page, PROT_READ), 0);
+    assert_taken(end, memory, 3 * page, 0);
+    assert_refused(end, memory, 3 * page, IBV_ACCESS_LOCAL_WRITE);
+    assert_taken(end, memory + 2 * page, page, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(mprotect(memory + page, page, PROT_NONE), 0);
+    assert_refused(end, memory, 3 * page, 0);
+    assert_refused(end, memory, 3 * page, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(memory[0], 0x5a);
+    assert_int_equal(memory[3 * page - 1], 0x5a);
+    assert_int_equal(munmap(memory, 3 * page), 0);
+    close_end(end);
+}
+
+/* What was never touched stays without pages: of 64 GB there may be fewer than the host has. */
+static void reg__huge_takes_no_memory(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    const size_t bytes = (size_t)64 << 30, page = (size_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = map(bytes, PROT_READ | PROT_WRITE);
+    unsigned char there[1024];
+    assert_taken(end, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+    assert_taken(end, memory, bytes, 0);
+    assert_int_equal(mincore(memory, sizeof there * page, there), 0);
+    for (size_t i = 0; i < sizeof there; i++)
+        assert_int_equal(there[i] & 1, 0);
+    assert_int_equal(munmap(memory + bytes / 2, page), 0);
+    assert_refused(end, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+    assert_int_equal(munmap(memory, bytes), 0);
+    close_end(end);
+}
+
+/* As far down as the limit lets it grow, touched or not. */
+static void reg__the_stack(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    uint8_t untouched[1 << 20];
+    assert_taken(end, untouched, sizeof untouched, IBV_ACCESS_LOCAL_WRITE);
+    close_end(end);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reg__what_is_not_mapped),
+        cmocka_unit_test(reg__what_may_not_be_accessed),
+        cmocka_unit_test(reg__the_stack),
+        cmocka_unit_test(reg__huge_takes_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
