@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/query.h"
 
 #define BATCH 16
 
@@ -80,6 +81,14 @@ static uint32_t lead_bytes(const struct dv_recv *recv)
     return (uint32_t)bytes;
 }
 
+/* Its receives name memory that is no longer registered; none is filled from now on. */
+static void fail(struct dv_qp *qp)
+{
+    diwarp_set_qkey(qp->core, dv_random_qkey());
+    dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+    dv_flush_recvs(qp);
+}
+
 /* Receives alone: a Send of UD completes in its post, and records are none of verbs'. */
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 {
@@ -92,16 +101,18 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     struct dv_recv *recv = &qp->recvs[wc.wr_id];
     if (!recv->posted) /* flushed meanwhile */
         return;
-    if (lead_bytes(recv) == DV_GRH_BYTES)
-        put_grh(context, recv, done);
-    else
+    if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
         wc.status = IBV_WC_LOC_LEN_ERR;
+    if (!wc.status)
+        put_grh(context, recv, done);
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags |= IBV_WC_GRH;
     wc.imm_data = htonl(done->wc.imm_data);
     release(qp, recv);
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    if (wc.status == IBV_WC_LOC_PROT_ERR)
+        fail(qp);
 }
 
 int dv_progress(struct dv_context *context)

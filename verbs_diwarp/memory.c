@@ -108,8 +108,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     if (!dv_is_ours(mr->context))
         return DV_REAL(ibv_dereg_mr)(mr);
+    dv_lock(dv_context_of(mr->context)); /* no GRH is being written to it */
     diwarp_dereg_mr(((struct dv_mr *)mr)->core);
-    dv_lock(dv_context_of(mr->context));
     pd_of(mr->pd)->users--;
     dv_unlock(dv_context_of(mr->context));
     free(mr);

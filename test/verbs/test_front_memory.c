@@ -99,6 +99,49 @@ static void reg__the_stack(void **state)
     close_end(end);
 }
 
+/* Neither message nor GRH comes to memory that is no longer registered, in any element. */
+static void dereg__while_receives_name_it(void **state)
+{
+    (void)state;
+    for (unsigned element = 0; element < 2; element++) {
+        struct end *end = open_end(16);
+        make_ready(end);
+        struct ibv_mr *gone = ibv_reg_mr(end->pd, end->memory, sizeof end->memory, 1);
+        assert_non_null(gone);
+        struct ibv_sge sges[] = {{(uintptr_t)end->memory + 1024, 60, end->mr->lkey},
+                                 {(uintptr_t)end->memory + 2048, BYTES, end->mr->lkey}};
+        sges[element].lkey = gone->lkey;
+        struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = sges, .num_sge = 2}, *bad;
+        memset(end->memory, 1, sizeof end->memory);
+        memset(end->memory + 1024, 0xaa, 3072);
+        assert_int_equal(post_recv(end, 0, 3072, 40 + BYTES), 0);
+        assert_int_equal(ibv_post_recv(end->qp, &wr, &bad), 0);
+        assert_int_equal(post_recv(end, 2, 3072, 40 + BYTES), 0);
+        assert_int_equal(ibv_dereg_mr(gone), 0);
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        const enum ibv_wc_status statuses[] = {IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR,
+                                               IBV_WC_WR_FLUSH_ERR};
+        for (unsigned i = 0; i < 3; i++) {
+            const struct ibv_wc wc = take(end->recv_cq);
+            assert_int_equal(wc.status, statuses[i]);
+            assert_int_equal(wc.wr_id, i);
+        }
+        for (unsigned i = 1024; i < 3072; i++)
+            assert_int_equal(end->memory[i], 0xaa);
+        assert_int_equal(end->qp->state, IBV_QPS_ERR);
+        assert_empty(end->recv_cq);
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+        assert_int_equal(modify(end, IBV_QPS_RESET, 0), 0);
+        make_ready(end);
+        assert_int_equal(post_recv(end, 4, 3072, 40 + BYTES), 0);
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        assert_int_equal(take(end->recv_cq).wr_id, 4);
+        close_end(end);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +149,7 @@ int main(void)
         cmocka_unit_test(reg__what_may_not_be_accessed),
         cmocka_unit_test(reg__the_stack),
         cmocka_unit_test(reg__huge_takes_no_memory),
+        cmocka_unit_test(dereg__while_receives_name_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
