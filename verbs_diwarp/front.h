@@ -57,6 +57,7 @@ struct dv_context {
 struct dv_pd {
     struct ibv_pd pd;
     struct diwarp_pd *core;
+    void *regions; /* tsearch(3) */
     uint32_t users;
 };
 

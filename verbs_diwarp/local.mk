@@ -14,6 +14,7 @@ VERBS_SOURCES = \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
+	verbs_diwarp/memory.h \
 	verbs_diwarp/post.c \
 	verbs_diwarp/post.h \
 	verbs_diwarp/qp.c \

@@ -7,6 +7,7 @@
 
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/post.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
@@ -42,14 +43,25 @@ static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct
             sges[i].lkey = 0;
 }
 
-/* 0 or a positive errno; EACCES and EMSGSIZE are told by a completion instead. */
+static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
+{
+    const int rc = diwarp_post_send(qp->core, out);
+    if (rc != -EAGAIN)
+        return rc;
+    struct diwarp_qp_info info;
+    diwarp_query_qp(qp->core, &info);
+    struct pollfd room = {.fd = info.fd, .events = POLLOUT};
+    return poll(&room, 1, ROOM_WAIT_MS) == 1 ? diwarp_post_send(qp->core, out) : rc;
+}
+
+/* 0 or a positive errno; a wrong key or length is told by a completion instead. */
 static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
     struct ibv_sge sges[DV_MAX_SGE];
     uint64_t total = 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
-        wr->wr.ud.ah->context != dv_ibv_qp(qp)->context ||
+        wr->wr.ud.ah->pd != dv_ibv_qp(qp)->pd ||
         (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)
@@ -67,20 +79,23 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
     if (!out.ah)
         return errno;
     copy_sges(&out.wr, sges, wr);
-    const bool keyless =
-        !(wr->send_flags & IBV_SEND_INLINE) && has_no_key(wr->sg_list, wr->num_sge);
-    int rc = keyless ? -EACCES : diwarp_post_send(qp->core, &out);
-    if (rc == -EAGAIN) {
-        struct diwarp_qp_info info;
-        diwarp_query_qp(qp->core, &info);
-        struct pollfd room = {.fd = info.fd, .events = POLLOUT};
-        if (poll(&room, 1, ROOM_WAIT_MS) == 1)
-            rc = diwarp_post_send(qp->core, &out);
-    }
+    const bool keyed = !(wr->send_flags & IBV_SEND_INLINE);
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    int rc = 0;
+    if (total > DV_UD_MSG_BYTES)
+        status = IBV_WC_LOC_LEN_ERR;
+    else if (keyed && has_no_key(wr->sg_list, wr->num_sge))
+        status = IBV_WC_LOC_PROT_ERR;
+    else
+        rc = hand_on(qp, &out);
     if (rc == -ENOMEM)
         return ENOMEM;
-    if (rc == -EACCES || rc == -EMSGSIZE) { /* a queue pair of UD goes on: RESET heals SQE */
-        complete_send(qp, wr, rc == -EACCES ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
+    /* One that no key explains is the socket's, of a route that is prohibited: the message is lost.
+     */
+    if (rc == -EACCES && keyed && !dv_are_registered(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge))
+        status = IBV_WC_LOC_PROT_ERR;
+    if (status) { /* a queue pair of UD goes on: RESET heals SQE */
+        complete_send(qp, wr, status);
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
         complete_send(qp, wr, IBV_WC_SUCCESS);

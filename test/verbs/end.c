@@ -84,6 +84,13 @@ void close_end(struct end *end)
     free(end);
 }
 
+union ibv_gid gid_of(const uint8_t ip[4])
+{
+    union ibv_gid gid = {.raw = {[10] = 0xff, [11] = 0xff}};
+    memcpy(gid.raw + 12, ip, 4);
+    return gid;
+}
+
 int post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t bytes)
 {
     struct ibv_sge sge = {(uintptr_t)end->memory + at, bytes, end->mr->lkey};

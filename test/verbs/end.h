@@ -34,6 +34,8 @@ int modify(struct end *end, enum ibv_qp_state state, int mask);
 /* To RTS. */
 void make_ready(struct end *end);
 
+union ibv_gid gid_of(const uint8_t ip[4]);
+
 /* The bytes of end->memory from `at` on. */
 int post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t bytes);
 /* The first BYTES of end->memory, with immediate data, to end->qp; signaled. */

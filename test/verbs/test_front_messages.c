@@ -94,7 +94,49 @@ static void send__with_a_wrong_key(void **state)
     close_end(end);
 }
 
-/* Neither an address, nor an opcode that UD has, nor too many elements; what is before it is sent.
+static void send__too_long(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    make_ready(end);
+    struct ibv_sge sges[] = {{(uintptr_t)end->memory, sizeof end->memory, end->mr->lkey},
+                             {(uintptr_t)end->memory, 1, end->mr->lkey}};
+    struct ibv_send_wr wr = {.sg_list = sges,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.ud = {end->ah, end->qp->qp_num, QKEY}},
+                       *bad;
+    assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+    wr.num_sge = 2;
+    assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(end->qp->state, IBV_QPS_SQE);
+    close_end(end);
+}
+
+/* test/verbs/run prohibits this address: the socket's EACCES is no fault of the request. */
+static void send__to_where_none_may_go(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1};
+    make_ready(end);
+    attr.grh.dgid = gid_of((const uint8_t[]){127, 99, 0, 1});
+    struct ibv_ah *ah = ibv_create_ah(end->pd, &attr);
+    assert_non_null(ah);
+    assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+    assert_int_equal(end->qp->state, IBV_QPS_RTS);
+    assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey + 1), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    close_end(end);
+}
+
+/* Neither an address of the PD, nor an opcode that UD has, nor too many elements; what is before it
+ * is sent.
  */
 static void send__malformed_in_a_list(void **state)
 {
@@ -109,7 +151,12 @@ static void send__malformed_in_a_list(void **state)
                                      .opcode = IBV_WR_SEND,
                                      .send_flags = IBV_SEND_SIGNALED,
                                      .wr.ud = {end->ah, end->qp->qp_num, QKEY}};
-    for (unsigned i = 0; i < 5; i++) {
+    struct ibv_pd *pd = ibv_alloc_pd(end->context);
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1};
+    assert_int_equal(ibv_query_gid(end->context, 1, 0, &attr.grh.dgid), 0);
+    struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+    assert_non_null(ah);
+    for (unsigned i = 0; i < 6; i++) {
         struct ibv_send_wr list[2] = {good, good}, *bad = NULL;
         list[0].next = &list[1];
         if (i == 0)
@@ -120,12 +167,16 @@ static void send__malformed_in_a_list(void **state)
             list[1].num_sge = 3;
         else if (i == 3)
             list[1].wr.ud.ah = other->ah;
+        else if (i == 4)
+            list[1].wr.ud.ah = ah;
         else
             list[1].num_sge = -1;
         assert_int_equal(ibv_post_send(end->qp, &list[0], &bad), EINVAL);
         assert_ptr_equal(bad, &list[1]);
         assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
     }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
     close_end(end);
     close_end(other);
 }
@@ -182,9 +233,14 @@ static void wr__is_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(send__comes_with_its_grh),  cmocka_unit_test(qkey__another_is_dropped),
-        cmocka_unit_test(recv__too_short),           cmocka_unit_test(send__with_a_wrong_key),
-        cmocka_unit_test(send__malformed_in_a_list), cmocka_unit_test(wr__is_the_same),
+        cmocka_unit_test(send__comes_with_its_grh),
+        cmocka_unit_test(qkey__another_is_dropped),
+        cmocka_unit_test(recv__too_short),
+        cmocka_unit_test(send__with_a_wrong_key),
+        cmocka_unit_test(send__too_long),
+        cmocka_unit_test(send__to_where_none_may_go),
+        cmocka_unit_test(send__malformed_in_a_list),
+        cmocka_unit_test(wr__is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,14 @@ static void create__refuses(void **state)
     assert_null(ibv_create_ah(end->pd, &ah)); /* no GID */
     ah.is_global = 1;
     assert_null(ibv_create_ah(end->pd, &ah)); /* not of IPv4 */
+    static const uint8_t no_hosts[][4] = {
+        {0}, {224, 0, 0, 1}, {239, 1, 2, 3}, {255, 255, 255, 255}, {127, 255, 255, 255}};
+    for (unsigned i = 0; i < sizeof no_hosts / sizeof *no_hosts; i++) {
+        ah.grh.dgid = gid_of(no_hosts[i]);
+        errno = 0;
+        assert_null(ibv_create_ah(end->pd, &ah));
+        assert_int_equal(errno, EINVAL);
+    }
     assert_null(ibv_reg_mr(end->pd, end->memory, 10, IBV_ACCESS_REMOTE_WRITE));
     assert_int_equal(errno, EINVAL);
     assert_null(ibv_create_srq(end->pd, &(struct ibv_srq_init_attr){.attr = {.max_wr = 1}}));
