@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/channel.h"
 #include "verbs_diwarp/query.h"
 
@@ -267,6 +268,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     if (busy)
         return EBUSY;
     dv_channel_leave(cq);
+    dv_async_leave(cq);
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);

@@ -40,8 +40,8 @@ struct dv_context {
     struct diwarp_cq *core;       /* of all queue pairs: completions are sorted into dv_cq */
     struct diwarp_helper *helper; /* NULL: nobody sleeps for events so far */
     struct diwarp_address address;
-    int claim;       /* a socket: the port is ours, among the contexts of the network namespace */
-    int async_write; /* the other end of context.async_fd */
+    int claim; /* a socket: the port is ours, among the contexts of the network namespace */
+    struct dv_event *events; /* that nobody took, oldest first */
     uint32_t slot;
     uint32_t last_index;
     uint32_t users; /* protection domains */
@@ -79,9 +79,10 @@ struct dv_cq {
     struct ibv_wc *entries;
     uint32_t size, head, count;
     uint32_t users;
-    uint32_t waiting;   /* events that nobody took */
-    uint32_t events;    /* taken; cq.comp_events_completed of them are acknowledged */
-    struct dv_cq *next; /* in channel.first */
+    uint32_t waiting;      /* events that nobody took */
+    uint32_t events;       /* taken; cq.comp_events_completed of them are acknowledged */
+    uint32_t async_events; /* likewise; cq.async_events_completed */
+    struct dv_cq *next;    /* in channel.first */
     enum dv_arming armed;
     bool overrun;
 };

@@ -4,6 +4,8 @@
 VERBS_SOURCES = \
 	verbs_diwarp/ah.c \
 	verbs_diwarp/ah.h \
+	verbs_diwarp/async.c \
+	verbs_diwarp/async.h \
 	verbs_diwarp/channel.c \
 	verbs_diwarp/channel.h \
 	verbs_diwarp/cq.c \
