@@ -142,6 +142,14 @@ void dv_flush_recvs(struct dv_qp *qp)
     }
 }
 
+/* A Send has its place in the send queue until its completion is polled. */
+static void give_place(struct dv_context *context, const struct ibv_wc *wc)
+{
+    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
+    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
+        qp->unpolled--;
+}
+
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
     struct dv_cq *cq = dv_cq_of(ibv_cq);
@@ -152,6 +160,7 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
         cq->overrun = true;
     for (; taken < n && cq->count; taken++, cq->count--) {
         wc[taken] = cq->entries[cq->head];
+        give_place(context, &wc[taken]);
         cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
     }
     const bool overrun = cq->overrun && !taken;

@@ -102,6 +102,7 @@ struct dv_qp {
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr; /* as modified so far */
     bool signal_all;
+    uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
     struct dv_recv *recvs; /* cap.max_recv_wr */
     struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */

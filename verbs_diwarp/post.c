@@ -14,13 +14,14 @@
  * may be. */
 #define ROOM_WAIT_MS 10
 
-/* Completes a request that diwarp did not take. */
+/* diwarp itself completes none. It keeps its place until it is polled. */
 static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
 {
     const struct ibv_wc wc = {.wr_id = wr->wr_id,
                               .status = status,
                               .opcode = IBV_WC_SEND,
                               .qp_num = dv_ibv_qp(qp)->qp_num};
+    qp->unpolled++;
     dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
 }
 
@@ -31,6 +32,14 @@ static bool has_no_key(const struct ibv_sge *sges, int count)
     for (int i = 0; i < count; i++)
         keyless |= !sges[i].lkey;
     return keyless;
+}
+
+static uint64_t total_bytes(const struct ibv_send_wr *wr)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < wr->num_sge; i++)
+        total += wr->sg_list[i].length;
+    return total;
 }
 
 /* Inline data need no key: diwarp takes none where the key is 0, and copies all at once. */
@@ -54,44 +63,58 @@ static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
     return poll(&room, 1, ROOM_WAIT_MS) == 1 ? diwarp_post_send(qp->core, out) : rc;
 }
 
-/* 0 or a positive errno; a wrong key or length is told by a completion instead. */
-static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
+static bool is_in_error(const struct dv_qp *qp)
 {
-    const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
-    struct ibv_sge sges[DV_MAX_SGE];
-    uint64_t total = 0;
+    const enum ibv_qp_state state = qp->ex.qp_base.state;
+    return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
+}
+
+/* What a post is told at once, of its requests `before` that take a place each: 0 or a positive
+ * errno. *ah: where the request goes; NULL: it is flushed. */
+static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before,
+                      struct diwarp_ah **ah)
+{
+    *ah = NULL;
+    if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
+        return EINVAL;
+    if (before >= qp->cap.max_send_wr - qp->unpolled)
+        return ENOMEM;
+    if (is_in_error(qp))
+        return 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
         wr->wr.ud.ah->pd != dv_ibv_qp(qp)->pd ||
         (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
         return EINVAL;
-    for (int i = 0; i < wr->num_sge; i++)
-        total += wr->sg_list[i].length;
-    if (wr->send_flags & IBV_SEND_INLINE && total > qp->cap.max_inline_data)
+    if (wr->send_flags & IBV_SEND_INLINE && total_bytes(wr) > qp->cap.max_inline_data)
         return EINVAL;
+    *ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn);
+    return *ah ? 0 : errno;
+}
+
+/* A wrong key or length is told by a completion. */
+static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwarp_ah *ah)
+{
+    const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
+    const bool keyed = !(wr->send_flags & IBV_SEND_INLINE);
+    struct ibv_sge sges[DV_MAX_SGE];
     struct diwarp_send_wr out = {
         .wr = {.wr_id = wr->wr_id,
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
                .imm_data = ntohl(wr->imm_data),
                .wr.ud = {.remote_qkey = wr->wr.ud.remote_qkey}},
-        .ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn),
+        .ah = ah,
     };
-    if (!out.ah)
-        return errno;
-    copy_sges(&out.wr, sges, wr);
-    const bool keyed = !(wr->send_flags & IBV_SEND_INLINE);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     int rc = 0;
-    if (total > DV_UD_MSG_BYTES)
+    copy_sges(&out.wr, sges, wr);
+    if (total_bytes(wr) > DV_UD_MSG_BYTES)
         status = IBV_WC_LOC_LEN_ERR;
     else if (keyed && has_no_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
     else
         rc = hand_on(qp, &out);
-    if (rc == -ENOMEM)
-        return ENOMEM;
-    /* One that no key explains is the socket's, of a route that is prohibited: the message is lost.
-     */
+    /* An EACCES that no key explains is of a route that is prohibited: the message is lost. */
     if (rc == -EACCES && keyed && !dv_are_registered(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
     if (status) { /* a queue pair of UD goes on: RESET heals SQE */
@@ -100,29 +123,54 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
         complete_send(qp, wr, IBV_WC_SUCCESS);
     }
+}
+
+static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct diwarp_ah *ah;
+    const int rc = check_send(qp, wr, 0, &ah);
+    if (rc)
+        return rc;
+    if (ah)
+        send_one(qp, wr, ah);
+    else
+        complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
     return 0;
+}
+
+/* The helper takes who posts for one who polls, too. */
+static void leave(struct dv_context *context)
+{
+    if (context->armed_count)
+        (void)dv_progress(context);
+    dv_unlock(context);
 }
 
 int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct dv_context *context = dv_context_of(ibv_qp->context);
-    struct dv_qp *qp = dv_qp_of(ibv_qp);
     int rc = 0;
     dv_lock(context);
-    for (; wr; wr = wr->next) {
-        if (ibv_qp->state == IBV_QPS_ERR || ibv_qp->state == IBV_QPS_SQE)
-            complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
-        else
-            rc = ibv_qp->state < IBV_QPS_RTS ? EINVAL : post_one(qp, wr);
-        if (rc)
-            break;
-    }
-    /* The helper takes who posts for one who polls, too. */
-    if (context->armed_count)
-        (void)dv_progress(context);
-    dv_unlock(context);
+    while (wr && !(rc = post_one(dv_qp_of(ibv_qp), wr)))
+        wr = wr->next;
+    leave(context);
     if (rc)
         *bad = wr;
+    return rc;
+}
+
+int dv_post_all_sends(struct dv_qp *qp, const struct ibv_send_wr *list)
+{
+    struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
+    struct diwarp_ah *ah;
+    uint32_t count = 0;
+    int rc = 0;
+    dv_lock(context);
+    for (const struct ibv_send_wr *wr = list; wr && !rc; wr = wr->next)
+        rc = check_send(qp, wr, count++, &ah);
+    for (const struct ibv_send_wr *wr = rc ? NULL : list; wr; wr = wr->next)
+        (void)post_one(qp, wr);
+    leave(context);
     return rc;
 }
 

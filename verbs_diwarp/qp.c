@@ -187,6 +187,7 @@ static int reset(struct dv_qp *qp)
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
     forget_recvs(qp);
+    qp->unpolled = 0;
     const int rc = -open_core(qp);
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;

@@ -25,7 +25,7 @@ struct ibv_qp_init_attr attr_of(const struct end *end)
 {
     return (struct ibv_qp_init_attr){.send_cq = end->send_cq,
                                      .recv_cq = end->recv_cq,
-                                     .cap = {.max_send_wr = 16,
+                                     .cap = {.max_send_wr = MAX_SENDS,
                                              .max_recv_wr = 8,
                                              .max_send_sge = 2,
                                              .max_recv_sge = 3,

@@ -13,6 +13,8 @@
 
 #define QKEY  0x11111111u
 #define BYTES 256
+/* Not polled: of end->qp. */
+#define MAX_SENDS 64
 
 struct end {
     struct ibv_context *context;

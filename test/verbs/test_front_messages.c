@@ -181,6 +181,41 @@ static void send__malformed_in_a_list(void **state)
     close_end(other);
 }
 
+/* A Send whose completion has not been polled takes a place in the queue; one without does not. */
+static void send__into_a_full_queue(void **state)
+{
+    (void)state;
+    struct end *end = open_end(2 * MAX_SENDS);
+    make_ready(end);
+    struct ibv_sge sge = {(uintptr_t)end->memory, BYTES, end->mr->lkey};
+    struct ibv_send_wr list[MAX_SENDS + 1], *bad;
+    for (unsigned i = 0; i <= MAX_SENDS; i++)
+        list[i] = (struct ibv_send_wr){.wr_id = i,
+                                       .next = i < MAX_SENDS ? &list[i + 1] : NULL,
+                                       .sg_list = &sge,
+                                       .num_sge = 1,
+                                       .opcode = IBV_WR_SEND,
+                                       .wr.ud = {end->ah, end->qp->qp_num, QKEY}};
+    assert_int_equal(ibv_post_send(end->qp, list, &bad), 0);
+    for (unsigned i = 0; i <= MAX_SENDS; i++)
+        list[i].send_flags = IBV_SEND_SIGNALED;
+    assert_int_equal(ibv_post_send(end->qp, list, &bad), ENOMEM);
+    assert_ptr_equal(bad, &list[MAX_SENDS]);
+    assert_int_equal(take(end->send_cq).wr_id, 0);
+    assert_int_equal(ibv_post_send(end->qp, bad, &bad), 0);
+    assert_int_equal(ibv_post_send(end->qp, bad, &bad), ENOMEM);
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(ibv_post_send(end->qp, bad, &bad), ENOMEM);
+    for (unsigned i = 1; i <= MAX_SENDS; i++)
+        assert_int_equal(take(end->send_cq).wr_id, i);
+    assert_int_equal(ibv_post_send(end->qp, list, &bad), ENOMEM);
+    assert_int_equal(modify(end, IBV_QPS_RESET, 0), 0); /* empties it */
+    make_ready(end);
+    assert_int_equal(ibv_post_send(end->qp, list, &bad), ENOMEM);
+    assert_ptr_equal(bad, &list[MAX_SENDS]);
+    close_end(end);
+}
+
 static void wr__is_the_same(void **state)
 {
     (void)state;
@@ -227,6 +262,22 @@ static void wr__is_the_same(void **state)
     for (unsigned i = 0; i < 3; i++)
         ibv_wr_send(ex);
     assert_int_equal(ibv_wr_complete(ex), ENOMEM);
+    /* All or none: the second one is malformed; then there is one place for two. */
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(take(end->send_cq).wr_id, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        if (i == 1)
+            assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        ibv_wr_start(ex);
+        for (unsigned j = 0; j < 2; j++) {
+            ibv_wr_send(ex);
+            ibv_wr_set_ud_addr(ex, i || !j ? end->ah : NULL, end->qp->qp_num, QKEY);
+            ibv_wr_set_sge(ex, end->mr->lkey, (uintptr_t)end->memory, 5);
+        }
+        assert_int_equal(ibv_wr_complete(ex), i ? ENOMEM : EINVAL);
+    }
+    assert_int_equal(take(end->send_cq).wr_id, 7);
+    assert_empty(end->send_cq);
     close_end(end);
 }
 
@@ -240,6 +291,7 @@ int main(void)
         cmocka_unit_test(send__too_long),
         cmocka_unit_test(send__to_where_none_may_go),
         cmocka_unit_test(send__malformed_in_a_list),
+        cmocka_unit_test(send__into_a_full_queue),
         cmocka_unit_test(wr__is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
