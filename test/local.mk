@@ -337,7 +337,8 @@ VERBS_TESTS = \
 	test/verbs/test_front_events \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
-	test/verbs/test_front_objects
+	test/verbs/test_front_objects \
+	test/verbs/test_front_threads
 EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h
 if DW_SHARED
 if DW_CMOCKA
@@ -350,6 +351,8 @@ test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/v
 test_verbs_test_front_messages_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_objects_SOURCES = test/verbs/test_front_objects.c test/verbs/end.c
 test_verbs_test_front_objects_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
+test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif
 endif
 
