@@ -6,6 +6,7 @@
 
 #include "verbs_diwarp/channel.h"
 
+/* A CQ has one event at most: a program with more CQs in error than that has taken none of them. */
 #define MAX_EVENTS 4096
 
 struct dv_event {

@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/mapped.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+/* Of Linux 5.14, later than some libc. */
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
 
 struct mapping {
     uint64_t start, end;
@@ -35,11 +44,9 @@ static bool parse(const char *line, struct mapping *mapping)
     return true;
 }
 
-/* Lines are in order of addresses. */
-bool dv_is_mapped(const void *addr, size_t bytes, bool to_be_written)
+/* By all mappings, whose lines are in order of addresses: 2 us for each. */
+static bool are_listed(uint64_t at, uint64_t end, bool to_be_written)
 {
-    uint64_t at = (uintptr_t)addr;
-    const uint64_t end = at + bytes;
     FILE *maps = fopen("/proc/self/maps", "re");
     char *line = NULL;
     size_t room = 0;
@@ -56,4 +63,28 @@ bool dv_is_mapped(const void *addr, size_t bytes, bool to_be_written)
     fclose(maps);
     free(line);
     return at >= end;
+}
+
+/* Takes the pages, as a NIC that pins them would; in less time than the list for 1 MiB. */
+#define POPULATE_MAX_BYTES (1 << 20)
+
+/* 0 or errno: EFAULT where an access would end in SIGBUS; others tell less than the list. */
+static int populate(uint64_t at, uint64_t end, bool to_be_written)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = at / page * page;
+    if (end - start > POPULATE_MAX_BYTES)
+        return E2BIG;
+    return madvise((void *)start, end - start,
+                   to_be_written ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)
+               ? errno
+               : 0;
+}
+
+bool dv_is_mapped(const void *addr, size_t bytes, bool to_be_written)
+{
+    const uint64_t at = (uintptr_t)addr, end = at + bytes;
+    if (end <= at) /* nothing, or refused elsewhere */
+        return true;
+    const int rc = populate(at, end, to_be_written);
+    return !rc || (rc != EFAULT && are_listed(at, end, to_be_written));
 }

@@ -14,7 +14,8 @@
  * may be. */
 #define ROOM_WAIT_MS 10
 
-/* diwarp itself completes none. It keeps its place until it is polled. */
+/* Sends of UD are completed here, not by diwarp. Each has its place in the send queue until its
+ * completion is polled. */
 static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
 {
     const struct ibv_wc wc = {.wr_id = wr->wr_id,
@@ -52,6 +53,7 @@ static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct
             sges[i].lkey = 0;
 }
 
+/* Once more, where the socket's buffer was full. */
 static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
 {
     const int rc = diwarp_post_send(qp->core, out);
@@ -69,8 +71,8 @@ static bool is_in_error(const struct dv_qp *qp)
     return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
 }
 
-/* What a post is told at once, of its requests `before` that take a place each: 0 or a positive
- * errno. *ah: where the request goes; NULL: it is flushed. */
+/* Whether a request may be posted, after so many others that each take a place in the send queue: 0
+ * or a positive errno. *ah: where it goes; NULL: it is to be flushed. */
 static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before,
                       struct diwarp_ah **ah)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs front: memory regions. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -67,6 +69,28 @@ static void reg__what_may_not_be_accessed(void **state)
     assert_int_equal(memory[0], 0x5a);
     assert_int_equal(memory[3 * page - 1], 0x5a);
     assert_int_equal(munmap(memory, 3 * page), 0);
+    close_end(end);
+}
+
+/* An access beyond the end of a file ends in SIGBUS; only newer kernels tell. */
+static void reg__beyond_the_end_of_a_file(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_int_equal(ftruncate(fileno(file), (off_t)page), 0);
+    uint8_t *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    assert_true(memory != MAP_FAILED);
+    const bool told = !madvise(memory, page, 22); /* MADV_POPULATE_READ */
+    assert_taken(end, memory, page, IBV_ACCESS_LOCAL_WRITE);
+    if (told) {
+        assert_refused(end, memory, 2 * page, IBV_ACCESS_LOCAL_WRITE);
+        assert_refused(end, memory, page + 1, 0);
+    }
+    assert_int_equal(munmap(memory, 2 * page), 0);
+    fclose(file);
     close_end(end);
 }
 
@@ -147,6 +171,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reg__what_is_not_mapped),
         cmocka_unit_test(reg__what_may_not_be_accessed),
+        cmocka_unit_test(reg__beyond_the_end_of_a_file),
         cmocka_unit_test(reg__the_stack),
         cmocka_unit_test(reg__huge_takes_no_memory),
         cmocka_unit_test(dereg__while_receives_name_it),
