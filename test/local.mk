@@ -332,13 +332,27 @@ test_unit_test_llp_fault_LDADD = libdiwarp_fault.la libdiwarp_core.la $(CMOCKA_L
 
 endif
 
-# A program of libibverbs: run by test/verbs/run, with the front before it.
-EXTRA_DIST += test/verbs/pyverbs test/verbs/run test/verbs/test_front.c
+# Programs of libibverbs: run by test/verbs/run, with the front before it.
+VERBS_TESTS = \
+	test/verbs/test_front_events \
+	test/verbs/test_front_memory \
+	test/verbs/test_front_messages \
+	test/verbs/test_front_objects \
+	test/verbs/test_front_threads
+EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h
 if DW_SHARED
 if DW_CMOCKA
-check_PROGRAMS += test/verbs/test_front
-test_verbs_test_front_SOURCES = test/verbs/test_front.c
-test_verbs_test_front_LDADD = -libverbs $(CMOCKA_LIBS)
+check_PROGRAMS += $(VERBS_TESTS)
+test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
+test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c
+test_verbs_test_front_memory_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/verbs/end.c
+test_verbs_test_front_messages_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_objects_SOURCES = test/verbs/test_front_objects.c test/verbs/end.c
+test_verbs_test_front_objects_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
+test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif
 endif
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/ah.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <search.h>
 #include <stdlib.h>
@@ -63,10 +64,32 @@ static bool is_mapped(const union ibv_gid *gid)
     return !memcmp(gid->raw, prefix, sizeof prefix);
 }
 
-bool dv_ah_is_good(struct ibv_context *context, const struct ibv_ah_attr *attr)
+/* The broadcast address of one of our networks. */
+static bool is_broadcast_of(const struct diwarp_interface *interface, uint32_t ip)
 {
-    return attr->port_num == 1 && attr->is_global &&
-           attr->grh.sgid_index < dv_context_of(context)->gid_count && is_mapped(&attr->grh.dgid);
+    uint32_t own;
+    memcpy(&own, interface->ip, sizeof own);
+    return interface->family == AF_INET && interface->prefix_bits < 31 &&
+           ip == (ntohl(own) | UINT32_MAX >> interface->prefix_bits);
+}
+
+/* Of one host: neither multicast, which may come, nor broadcast, nor unspecified. */
+static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *gid)
+{
+    uint32_t ip;
+    memcpy(&ip, gid->raw + 12, sizeof ip);
+    ip = ntohl(ip);
+    bool host = is_mapped(gid) && ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
+    for (unsigned i = 0; i < context->address.interface_count; i++)
+        host &= !is_broadcast_of(&context->address.interfaces[i], ip);
+    return host;
+}
+
+bool dv_ah_is_good(struct ibv_context *ibv_context, const struct ibv_ah_attr *attr)
+{
+    const struct dv_context *context = dv_context_of(ibv_context);
+    return attr->port_num == 1 && attr->is_global && attr->grh.sgid_index < context->gid_count &&
+           is_of_a_host(context, &attr->grh.dgid);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

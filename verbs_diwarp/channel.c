@@ -12,8 +12,6 @@ static struct dv_channel *channel_of(const struct dv_cq *cq)
     return (struct dv_channel *)cq->cq.channel;
 }
 
-/* ---- completion channels ---- */
-
 void dv_channel_push(struct dv_cq *cq)
 {
     struct dv_channel *channel = channel_of(cq);
@@ -36,7 +34,7 @@ static void take_out(struct dv_cq *cq)
 }
 
 /* Without waiting, for its place: whoever reads it first holds no event yet, and finds none. */
-static bool take_count(int fd)
+bool dv_take_count(int fd)
 {
     eventfd_t one;
     const struct iovec to = {&one, sizeof one};
@@ -49,7 +47,7 @@ void dv_channel_leave(struct dv_cq *cq)
     dv_lock(context);
     if (cq->waiting)
         take_out(cq);
-    while (cq->waiting && take_count(cq->cq.channel->fd))
+    while (cq->waiting && dv_take_count(cq->cq.channel->fd))
         cq->waiting--;
     cq->waiting = 0;
     if (cq->armed)
@@ -143,28 +141,4 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
     cq->comp_events_completed += n;
     pthread_cond_signal(&cq->cond);
     pthread_mutex_unlock(&cq->mutex);
-}
-
-/* ---- asynchronous events, through a pipe ---- */
-
-/* A program that never reads its events fills the pipe; further ones are of no use to it. */
-void dv_async_push(struct dv_context *context, const struct ibv_async_event *event)
-{
-    (void)!write(context->async_write, event, sizeof *event);
-}
-
-int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
-{
-    if (!dv_is_ours(context))
-        return DV_REAL(ibv_get_async_event)(context, event);
-    return read(context->async_fd, event, sizeof *event) == sizeof *event ? 0 : -1;
-}
-
-/* diwarp keeps no account of events that were handed out. */
-void ibv_ack_async_event(struct ibv_async_event *event)
-{
-    const bool ours =
-        event->event_type == IBV_EVENT_CQ_ERR && dv_is_ours(event->element.cq->context);
-    if (!ours)
-        DV_REAL(ibv_ack_async_event)(event);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion channels, and asynchronous events. */
+/* Completion channels. */
 #pragma once
 
 #include "verbs_diwarp/front.h"
 
-/* Both with the context's lock held. An event of a CQ for its channel; an asynchronous one. */
+/* An event of a CQ for its channel; with the context's lock held. */
 void dv_channel_push(struct dv_cq *cq);
-void dv_async_push(struct dv_context *context, const struct ibv_async_event *event);
 /* The CQ is about to be destroyed: waits, as libibverbs does, until each event that was taken has
  * been acknowledged, and drops the others. */
 void dv_channel_leave(struct dv_cq *cq);
+/* One off an eventfd(2) that counts like a semaphore. False: whoever reads it has it. */
+bool dv_take_count(int fd);

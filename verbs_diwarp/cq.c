@@ -7,7 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 
 #define BATCH 16
@@ -68,6 +70,8 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
 static void release(struct dv_qp *qp, struct dv_recv *recv)
 {
     recv->posted = false;
+    *(recv->older ? &recv->older->newer : &qp->oldest) = recv->newer;
+    *(recv->newer ? &recv->newer->older : &qp->newest) = recv->older;
     qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
 }
 
@@ -77,6 +81,14 @@ static uint32_t lead_bytes(const struct dv_recv *recv)
     for (unsigned i = 0; i < recv->lead_count; i++)
         bytes += recv->lead[i].iov_len;
     return (uint32_t)bytes;
+}
+
+/* Its receives name memory that is no longer registered; none is filled from now on. */
+static void fail(struct dv_qp *qp)
+{
+    diwarp_set_qkey(qp->core, dv_random_qkey());
+    dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+    dv_flush_recvs(qp);
 }
 
 /* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
@@ -99,16 +111,18 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     struct dv_recv *recv = &qp->recvs[wc.wr_id];
     if (!recv->posted) /* flushed meanwhile */
         return;
-    if (lead_bytes(recv) == DV_GRH_BYTES)
-        put_grh(context, recv, done);
-    else
+    if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
         wc.status = IBV_WC_LOC_LEN_ERR;
+    if (!wc.status)
+        put_grh(context, recv, done);
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags |= IBV_WC_GRH;
     wc.imm_data = htonl(done->wc.imm_data);
     release(qp, recv);
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    if (wc.status == IBV_WC_LOC_PROT_ERR)
+        fail(qp);
 }
 
 int dv_progress(struct dv_context *context)
@@ -130,15 +144,19 @@ void dv_flush_recvs(struct dv_qp *qp)
 {
     struct ibv_wc wc = {
         .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
-    while (qp->free_count < qp->cap.max_recv_wr) {
-        struct dv_recv *oldest = NULL;
-        for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++)
-            if (qp->recvs[i].posted && (!oldest || qp->recvs[i].order < oldest->order))
-                oldest = &qp->recvs[i];
-        wc.wr_id = oldest->wr_id;
-        release(qp, oldest);
+    while (qp->oldest) {
+        wc.wr_id = qp->oldest->wr_id;
+        release(qp, qp->oldest);
         dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
     }
+}
+
+/* A Send has its place in the send queue until its completion is polled. */
+static void give_place(struct dv_context *context, const struct ibv_wc *wc)
+{
+    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
+    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
+        qp->unpolled--;
 }
 
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
@@ -151,6 +169,7 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
         cq->overrun = true;
     for (; taken < n && cq->count; taken++, cq->count--) {
         wc[taken] = cq->entries[cq->head];
+        give_place(context, &wc[taken]);
         cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
     }
     const bool overrun = cq->overrun && !taken;
@@ -269,6 +288,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     if (busy)
         return EBUSY;
     dv_channel_leave(cq);
+    dv_async_leave(context, &(struct ibv_async_event){.element.cq = ibv_cq,
+                                                      .event_type = IBV_EVENT_CQ_ERR});
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);

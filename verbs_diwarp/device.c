@@ -2,16 +2,17 @@
 /* The device, beside those that libibverbs finds, and its contexts. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
@@ -200,20 +201,18 @@ static const struct ibv_context_ops ops = {
 #undef ibv_open_device
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
-    int ends[2];
     if (device != dv_device)
         return DV_REAL(ibv_open_device)(device);
     struct dv_context *context = calloc(1, sizeof *context);
     if (!context)
         return dv_fail(ENOMEM);
     int rc = find_gids(context);
-    if (!rc && (pipe2(ends, O_CLOEXEC) || fcntl(ends[1], F_SETFL, O_NONBLOCK)))
-        rc = -errno;
-    if (rc) {
+    const int async_fd = rc ? -1 : eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+    if (async_fd < 0) {
+        rc = rc ? rc : -errno;
         free(context);
         return dv_fail(-rc);
     }
-    context->async_write = ends[1];
     pthread_mutex_init(&context->lock, NULL);
     context->verbs.sz = sizeof context->verbs;
     context->verbs.query_port = dv_query_port;
@@ -222,14 +221,13 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->verbs.context = (struct ibv_context){.device = device,
                                                   .ops = ops,
                                                   .cmd_fd = -1,
-                                                  .async_fd = ends[0],
+                                                  .async_fd = async_fd,
                                                   .num_comp_vectors = 1,
                                                   .abi_compat = __VERBS_ABI_IS_EXTENDED};
     pthread_mutex_init(&context->verbs.context.mutex, NULL);
     rc = claim_and_open(context);
     if (rc) {
-        close(ends[0]);
-        close(ends[1]);
+        close(async_fd);
         free(context);
         return dv_fail(-rc);
     }
@@ -245,8 +243,8 @@ int ibv_close_device(struct ibv_context *ibv_context)
         return EBUSY;
     close_port(context);
     close(context->claim);
+    dv_async_close(context);
     close(ibv_context->async_fd);
-    close(context->async_write);
     if (context->kept)
         return 0;
     pthread_mutex_destroy(&ibv_context->mutex);

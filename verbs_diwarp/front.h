@@ -45,8 +45,8 @@ struct dv_context {
     struct diwarp_listener *listener; /* NULL: it has had no queue pair of RC */
     struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
-    int claim;       /* a socket: the port is ours, among the contexts of the network namespace */
-    int async_write; /* the other end of context.async_fd */
+    int claim; /* a socket: the port is ours, among the contexts of the network namespace */
+    struct dv_event *events; /* that nobody took, oldest first */
     uint32_t slot;
     uint32_t last_index;
     uint32_t users; /* protection domains */
@@ -62,6 +62,7 @@ struct dv_context {
 struct dv_pd {
     struct ibv_pd pd;
     struct diwarp_pd *core;
+    void *regions; /* tsearch(3) */
     uint32_t users;
 };
 
@@ -83,9 +84,10 @@ struct dv_cq {
     struct ibv_wc *entries;
     uint32_t size, head, count;
     uint32_t users;
-    uint32_t waiting;   /* events that nobody took */
-    uint32_t events;    /* taken; cq.comp_events_completed of them are acknowledged */
-    struct dv_cq *next; /* in channel.first */
+    uint32_t waiting;      /* events that nobody took */
+    uint32_t events;       /* taken; cq.comp_events_completed of them are acknowledged */
+    uint32_t async_events; /* likewise; cq.async_events_completed */
+    struct dv_cq *next;    /* in channel.first */
     enum dv_arming armed;
     bool overrun;
 };
@@ -96,13 +98,14 @@ struct dv_srq {
     uint32_t max_wr, max_sge;
     uint32_t posted, limit; /* fewer than that: an event, once; 0: none */
     uint32_t users;
+    uint32_t async_events; /* taken; srq.events_completed of them are acknowledged */
 };
 
 /* A posted receive of a UD queue pair. */
 struct dv_recv {
     uint64_t wr_id;
-    uint64_t order;
-    struct iovec *lead; /* lead_count: where its GRH goes */
+    struct dv_recv *older, *newer; /* while posted */
+    struct iovec *lead;            /* lead_count: where its GRH goes */
     unsigned lead_count;
     bool posted;
 };
@@ -114,14 +117,16 @@ struct dv_qp {
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr; /* as modified so far */
     bool signal_all;
+    uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
     struct dv_rc *rc;           /* NULL: it is of UD, and has what follows */
     struct diwarp_qp *core;
+    uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
     struct dv_recv *recvs; /* cap.max_recv_wr */
     struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */
     uint32_t free_count;
-    uint64_t recv_order;
+    struct dv_recv *oldest, *newest; /* of the posted */
 };
 
 /* One queue pair behind an address. */

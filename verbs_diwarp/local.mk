@@ -4,6 +4,8 @@
 VERBS_SOURCES = \
 	verbs_diwarp/ah.c \
 	verbs_diwarp/ah.h \
+	verbs_diwarp/async.c \
+	verbs_diwarp/async.h \
 	verbs_diwarp/channel.c \
 	verbs_diwarp/channel.h \
 	verbs_diwarp/cq.c \
@@ -11,7 +13,10 @@ VERBS_SOURCES = \
 	verbs_diwarp/device.c \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/front.h \
+	verbs_diwarp/mapped.c \
+	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
+	verbs_diwarp/memory.h \
 	verbs_diwarp/post.c \
 	verbs_diwarp/post.h \
 	verbs_diwarp/qp.c \

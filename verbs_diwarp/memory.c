@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protection domains and memory regions. */
+#include "verbs_diwarp/memory.h"
+
 #include <errno.h>
+#include <search.h>
 #include <stdlib.h>
 
-#include "verbs_diwarp/front.h"
+#include "verbs_diwarp/mapped.h"
 
 static struct dv_pd *pd_of(struct ibv_pd *pd)
 {
@@ -44,6 +47,27 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     return 0;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const uint32_t left = ((const struct ibv_mr *)a)->lkey;
+    const uint32_t right = ((const struct ibv_mr *)b)->lkey;
+    return left < right ? -1 : left > right;
+}
+
+bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct ibv_mr wanted = {.lkey = sges[i].lkey};
+        struct ibv_mr *const *found = tfind(&wanted, &((const struct dv_pd *)pd)->regions, by_key);
+        if (!found)
+            return false;
+        const uint64_t offset = sges[i].addr - (uintptr_t)(*found)->addr;
+        if (offset > (*found)->length || sges[i].length > (*found)->length - offset)
+            return false;
+    }
+    return true;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                              unsigned access)
 {
@@ -55,6 +79,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
         return dv_fail(EINVAL);
     if (iova != (uintptr_t)addr) /* an STag names memory by its address */
         return dv_fail(EOPNOTSUPP);
+    if (!dv_is_mapped(addr, length, access & IBV_ACCESS_LOCAL_WRITE))
+        return dv_fail(EFAULT);
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
@@ -72,9 +98,14 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
                              .lkey = mr->core->stag,
                              .rkey = mr->core->stag};
     dv_lock(dv_context_of(pd->context));
-    pd_of(pd)->users++;
+    const bool kept = tsearch(&mr->mr, &pd_of(pd)->regions, by_key);
+    pd_of(pd)->users += kept;
     dv_unlock(dv_context_of(pd->context));
-    return &mr->mr;
+    if (kept)
+        return &mr->mr;
+    diwarp_dereg_mr(mr->core);
+    free(mr);
+    return dv_fail(ENOMEM);
 }
 
 #undef ibv_reg_mr
@@ -106,8 +137,9 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     if (!dv_is_ours(mr->context))
         return DV_REAL(ibv_dereg_mr)(mr);
+    dv_lock(dv_context_of(mr->context)); /* no GRH is being written to it */
     diwarp_dereg_mr(((struct dv_mr *)mr)->core);
-    dv_lock(dv_context_of(mr->context));
+    tdelete(mr, &pd_of(mr->pd)->regions, by_key);
     pd_of(mr->pd)->users--;
     dv_unlock(dv_context_of(mr->context));
     free(mr);

@@ -37,7 +37,8 @@ void *dv_real(const char *name)
     pthread_once(&once, load);
     void *function = library ? dlsym(library, name) : NULL;
     if (!function) {
-        fprintf(stderr, "diwarp: %s\n", dlerror());
+        const char *why = dlerror(); /* NULL where another thread was told */
+        fprintf(stderr, "diwarp: %s: %s\n", name, why ? why : "no " SONAME);
         abort();
     }
     return function;

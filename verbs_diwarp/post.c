@@ -7,6 +7,7 @@
 
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/rc.h"
 
@@ -14,13 +15,15 @@
  * may be. */
 #define ROOM_WAIT_MS 10
 
-/* Completes a request that diwarp did not take. */
+/* Sends of UD are completed here, not by diwarp. Each has its place in the send queue until its
+ * completion is polled. */
 static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
 {
     const struct ibv_wc wc = {.wr_id = wr->wr_id,
                               .status = status,
                               .opcode = IBV_WC_SEND,
                               .qp_num = dv_ibv_qp(qp)->qp_num};
+    qp->unpolled++;
     dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
 }
 
@@ -33,6 +36,14 @@ static bool has_no_key(const struct ibv_sge *sges, int count)
     return keyless;
 }
 
+static uint64_t total_bytes(const struct ibv_send_wr *wr)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < wr->num_sge; i++)
+        total += wr->sg_list[i].length;
+    return total;
+}
+
 /* Inline data need no key: diwarp takes none where the key is 0, and copies all at once. */
 static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct ibv_send_wr *wr)
 {
@@ -43,74 +54,130 @@ static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct
             sges[i].lkey = 0;
 }
 
-/* 0 or a positive errno; EACCES and EMSGSIZE are told by a completion instead. */
-static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
+/* Once more, where the socket's buffer was full. */
+static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
 {
-    const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
-    struct ibv_sge sges[DV_MAX_SGE];
-    uint64_t total = 0;
+    const int rc = diwarp_post_send(qp->core, out);
+    if (rc != -EAGAIN)
+        return rc;
+    struct diwarp_qp_info info;
+    diwarp_query_qp(qp->core, &info);
+    struct pollfd room = {.fd = info.fd, .events = POLLOUT};
+    return poll(&room, 1, ROOM_WAIT_MS) == 1 ? diwarp_post_send(qp->core, out) : rc;
+}
+
+static bool is_in_error(const struct dv_qp *qp)
+{
+    const enum ibv_qp_state state = qp->ex.qp_base.state;
+    return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
+}
+
+/* Whether a request may be posted, after so many others that each take a place in the send queue: 0
+ * or a positive errno. *ah: where it goes, of UD. */
+static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before,
+                      struct diwarp_ah **ah)
+{
+    *ah = NULL;
+    if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
+        return EINVAL;
+    if (qp->rc)
+        return is_in_error(qp) ? 0 : dv_rc_check_send(qp, wr, before);
+    if (before >= qp->cap.max_send_wr - qp->unpolled)
+        return ENOMEM;
+    if (is_in_error(qp))
+        return 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
-        wr->wr.ud.ah->context != dv_ibv_qp(qp)->context ||
+        wr->wr.ud.ah->pd != dv_ibv_qp(qp)->pd ||
         (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
         return EINVAL;
-    for (int i = 0; i < wr->num_sge; i++)
-        total += wr->sg_list[i].length;
-    if (wr->send_flags & IBV_SEND_INLINE && total > qp->cap.max_inline_data)
+    if (wr->send_flags & IBV_SEND_INLINE && total_bytes(wr) > qp->cap.max_inline_data)
         return EINVAL;
+    *ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn);
+    return *ah ? 0 : errno;
+}
+
+/* A wrong key or length is told by a completion. */
+static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwarp_ah *ah)
+{
+    const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
+    const bool keyed = !(wr->send_flags & IBV_SEND_INLINE);
+    struct ibv_sge sges[DV_MAX_SGE];
     struct diwarp_send_wr out = {
         .wr = {.wr_id = wr->wr_id,
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
                .imm_data = ntohl(wr->imm_data),
                .wr.ud = {.remote_qkey = wr->wr.ud.remote_qkey}},
-        .ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn),
+        .ah = ah,
     };
-    if (!out.ah)
-        return errno;
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    int rc = 0;
     copy_sges(&out.wr, sges, wr);
-    const bool keyless =
-        !(wr->send_flags & IBV_SEND_INLINE) && has_no_key(wr->sg_list, wr->num_sge);
-    int rc = keyless ? -EACCES : diwarp_post_send(qp->core, &out);
-    if (rc == -EAGAIN) {
-        struct diwarp_qp_info info;
-        diwarp_query_qp(qp->core, &info);
-        struct pollfd room = {.fd = info.fd, .events = POLLOUT};
-        if (poll(&room, 1, ROOM_WAIT_MS) == 1)
-            rc = diwarp_post_send(qp->core, &out);
-    }
-    if (rc == -ENOMEM)
-        return ENOMEM;
-    if (rc == -EACCES || rc == -EMSGSIZE) { /* a queue pair of UD goes on: RESET heals SQE */
-        complete_send(qp, wr, rc == -EACCES ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_LEN_ERR);
+    if (total_bytes(wr) > DV_UD_MSG_BYTES)
+        status = IBV_WC_LOC_LEN_ERR;
+    else if (keyed && has_no_key(wr->sg_list, wr->num_sge))
+        status = IBV_WC_LOC_PROT_ERR;
+    else
+        rc = hand_on(qp, &out);
+    /* An EACCES that no key explains is of a route that is prohibited: the message is lost. */
+    if (rc == -EACCES && keyed && !dv_are_registered(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge))
+        status = IBV_WC_LOC_PROT_ERR;
+    if (status) { /* a queue pair of UD goes on: RESET heals SQE */
+        complete_send(qp, wr, status);
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
         complete_send(qp, wr, IBV_WC_SUCCESS);
     }
+}
+
+static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct diwarp_ah *ah;
+    const int rc = check_send(qp, wr, 0, &ah);
+    if (rc)
+        return rc;
+    if (is_in_error(qp))
+        complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
+    else if (qp->rc)
+        dv_rc_post_send(qp, wr);
+    else
+        send_one(qp, wr, ah);
     return 0;
+}
+
+/* The helper takes who posts for one who polls, too. */
+static void leave(struct dv_context *context)
+{
+    if (context->armed_count)
+        (void)dv_progress(context);
+    dv_unlock(context);
 }
 
 int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct dv_context *context = dv_context_of(ibv_qp->context);
-    struct dv_qp *qp = dv_qp_of(ibv_qp);
     int rc = 0;
     dv_lock(context);
-    for (; wr; wr = wr->next) {
-        if (ibv_qp->state == IBV_QPS_ERR || ibv_qp->state == IBV_QPS_SQE)
-            complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
-        else if (ibv_qp->state < IBV_QPS_RTS)
-            rc = EINVAL;
-        else
-            rc = qp->rc ? dv_rc_post_send(qp, wr) : post_one(qp, wr);
-        if (rc)
-            break;
-    }
-    /* The helper takes who posts for one who polls, too. */
-    if (context->armed_count)
-        (void)dv_progress(context);
-    dv_unlock(context);
+    while (wr && !(rc = post_one(dv_qp_of(ibv_qp), wr)))
+        wr = wr->next;
+    leave(context);
     if (rc)
         *bad = wr;
+    return rc;
+}
+
+int dv_post_all_sends(struct dv_qp *qp, const struct ibv_send_wr *list)
+{
+    struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
+    struct diwarp_ah *ah;
+    uint32_t count = 0;
+    int rc = 0;
+    dv_lock(context);
+    for (const struct ibv_send_wr *wr = list; wr && !rc; wr = wr->next)
+        rc = check_send(qp, wr, count++, &ah);
+    for (const struct ibv_send_wr *wr = rc ? NULL : list; wr; wr = wr->next)
+        (void)post_one(qp, wr);
+    leave(context);
     return rc;
 }
 
@@ -143,8 +210,11 @@ static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
     qp->free_count--;
     set_lead(recv, wr);
     recv->wr_id = wr->wr_id;
-    recv->order = ++qp->recv_order;
     recv->posted = true;
+    recv->newer = NULL;
+    recv->older = qp->newest;
+    *(recv->older ? &recv->older->newer : &qp->oldest) = recv;
+    qp->newest = recv;
     return 0;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posting, as a context's table has it. */
+/* Posting, as a context's table has it, and for ibv_wr_complete(). */
 #pragma once
 
 #include "verbs_diwarp/front.h"
 
 int dv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+/* All of the list or none. 0 or a positive errno. */
+int dv_post_all_sends(struct dv_qp *qp, const struct ibv_send_wr *list);
 int dv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

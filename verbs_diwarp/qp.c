@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "verbs_diwarp/ah.h"
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
@@ -38,6 +39,7 @@ static void close_core(struct dv_qp *qp)
 static void forget_recvs(struct dv_qp *qp)
 {
     qp->free_count = qp->cap.max_recv_wr;
+    qp->oldest = qp->newest = NULL;
     for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++) {
         qp->recvs[i].posted = false;
         qp->recvs[i].lead = qp->leads + (size_t)i * qp->cap.max_recv_sge;
@@ -192,6 +194,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
     count_users(qp, UINT32_MAX);
     dv_unlock(context);
+    dv_async_leave(context, &(struct ibv_async_event){.element.qp = ibv_qp,
+                                                      .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
     pthread_mutex_destroy(&ibv_qp->mutex);
     pthread_cond_destroy(&ibv_qp->cond);
     release(qp);
@@ -211,6 +215,7 @@ static int reset(struct dv_qp *qp)
     }
     close_core(qp);
     forget_recvs(qp);
+    qp->unpolled = 0;
     const int rc = -open_core(qp);
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;

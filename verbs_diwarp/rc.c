@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc_queues.h"

@@ -64,12 +64,13 @@ static void hand_over(struct dv_qp *qp)
     struct dv_rc *rc = qp->rc;
     int taken = 0;
     while (rc->core && !rc->unsendable && rc->handed < rc->send_count && !taken) {
-        struct ibv_send_wr wr = send_at(qp, rc->handed)->wr;
+        const struct dv_rc_send *send = send_at(qp, rc->handed);
+        struct ibv_send_wr wr = send->wr;
         wr.wr_id = rc->first_send + rc->handed;
         wr.send_flags = (wr.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED)) | IBV_SEND_SIGNALED;
         if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
             wr.imm_data = ntohl(wr.imm_data);
-        taken = diwarp_rc_post_send(rc->core, &wr);
+        taken = send->keyless ? -EACCES : diwarp_rc_post_send(rc->core, &wr);
         rc->handed += !taken;
         if (taken == -EACCES)
             rc->unsendable = IBV_WC_LOC_PROT_ERR;
@@ -82,67 +83,57 @@ static void hand_over(struct dv_qp *qp)
         dv_rc_fail(qp, IBV_WC_RETRY_EXC_ERR);
 }
 
-/* Of memory with a key; inline data go by that of the whole process. */
-static int copy_data(struct dv_qp *qp, struct dv_rc_send *send, const struct ibv_send_wr *wr)
+/* Inline data go by the key of the whole process. */
+static void copy_data(struct dv_qp *qp, struct dv_rc_send *send, const struct ibv_send_wr *wr)
 {
     struct dv_rc *rc = qp->rc;
     const size_t place = (size_t)(send - rc->sends);
+    const bool is_inline = wr->send_flags & IBV_SEND_INLINE;
     struct ibv_sge *sges = rc->sges + place * max_sge(qp);
     uint8_t *inlined = rc->inlined + place * qp->cap.max_inline_data;
-    uint64_t total = 0;
     for (int i = 0; i < wr->num_sge; i++) {
-        if (wr->send_flags & IBV_SEND_INLINE &&
-            total + wr->sg_list[i].length > qp->cap.max_inline_data)
-            return EINVAL;
-        if (wr->send_flags & IBV_SEND_INLINE)
-            memcpy(inlined + total, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-        total += wr->sg_list[i].length;
+        const struct ibv_sge *sge = &wr->sg_list[i];
+        if (is_inline)
+            memcpy(inlined + send->bytes, (void *)(uintptr_t)sge->addr, sge->length);
+        else
+            sges[i] = *sge;
+        send->keyless |= !is_inline && sge->length && !sge->lkey;
+        send->bytes += sge->length;
     }
-    if (total > DV_RC_MSG_BYTES)
-        return EINVAL;
-    send->bytes = (uint32_t)total;
     send->wr.sg_list = sges;
-    if (wr->send_flags & IBV_SEND_INLINE) {
-        sges[0] = (struct ibv_sge){.addr = (uintptr_t)inlined, .length = (uint32_t)total};
-        send->wr.num_sge = 1;
-    } else if (wr->num_sge) {
-        memcpy(sges, wr->sg_list, (size_t)wr->num_sge * sizeof *sges);
-    }
-    return 0;
+    if (!is_inline)
+        return;
+    sges[0] = (struct ibv_sge){.addr = (uintptr_t)inlined, .length = send->bytes};
+    send->wr.num_sge = 1;
 }
 
-static bool lacks_key(const struct ibv_send_wr *wr)
+int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before)
 {
-    bool lacks = false;
-    for (int i = 0; i < wr->num_sge && !(wr->send_flags & IBV_SEND_INLINE); i++)
-        lacks |= wr->sg_list[i].length && !wr->sg_list[i].lkey;
-    return lacks;
-}
-
-int dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
-{
-    struct dv_rc *rc = qp->rc;
+    const struct dv_rc *rc = qp->rc;
+    const bool is_inline = wr->send_flags & IBV_SEND_INLINE;
     const bool responds = wr->opcode == IBV_WR_RDMA_READ ||
                           wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
                           wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    uint64_t total = 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-        (responds && wr->send_flags & IBV_SEND_INLINE) ||
+        (responds && is_inline) ||
         (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
         return EINVAL;
-    if (rc->send_count == dv_rc_room(qp))
+    for (int i = 0; i < wr->num_sge; i++)
+        total += wr->sg_list[i].length;
+    if (total > DV_RC_MSG_BYTES || (is_inline && total > qp->cap.max_inline_data))
+        return EINVAL;
+    if (rc->send_count + before >= dv_rc_room(qp)) /* TCP may have taken some meanwhile */
         (void)dv_progress(dv_context_of(qp->ex.qp_base.context));
-    if (rc->send_count == dv_rc_room(qp))
-        return ENOMEM;
-    struct dv_rc_send *send = send_at(qp, rc->send_count);
+    return rc->send_count + before >= dv_rc_room(qp) ? ENOMEM : 0;
+}
+
+void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct dv_rc_send *send = send_at(qp, qp->rc->send_count++);
     *send = (struct dv_rc_send){.wr = *wr};
-    const int error = copy_data(qp, send, wr);
-    if (error)
-        return error;
-    rc->send_count++;
-    if (lacks_key(wr) && !rc->unsendable && rc->handed + 1 == rc->send_count)
-        rc->unsendable = IBV_WC_LOC_PROT_ERR;
+    copy_data(qp, send, wr);
     hand_over(qp);
-    return 0;
 }
 
 /* ---- receives ---- */

@@ -19,6 +19,7 @@ struct dv_rc_call {
 struct dv_rc_send {
     struct ibv_send_wr wr; /* its sg_list: of rc.sges */
     uint32_t bytes;
+    bool keyless; /* to diwarp that is any memory of the process, which verbs do not know */
     bool done;
 };
 

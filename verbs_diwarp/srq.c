@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/rc_queues.h"
 
 static struct dv_srq *srq_of(struct ibv_srq *srq)
@@ -109,6 +109,8 @@ int ibv_destroy_srq(struct ibv_srq *ibv_srq)
     dv_unlock(context);
     if (busy)
         return EBUSY;
+    dv_async_leave(context, &(struct ibv_async_event){.element.srq = ibv_srq,
+                                                      .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
     diwarp_destroy_srq(srq->core);
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);

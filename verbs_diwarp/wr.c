@@ -186,10 +186,9 @@ static void set_inline(struct ibv_qp_ex *ex, void *addr, size_t length)
 static int complete(struct ibv_qp_ex *ex)
 {
     struct dv_builder *builder = builder_of(ex);
-    struct ibv_send_wr *bad;
     int rc = builder->error;
     if (!rc && builder->count)
-        rc = dv_post_send(&ex->qp_base, builder->wrs, &bad);
+        rc = dv_post_all_sends(dv_qp_of(&ex->qp_base), builder->wrs);
     pthread_mutex_unlock(&builder->mutex);
     return rc;
 }

@@ -251,7 +251,8 @@ DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, 
  * one that learns of it. No effect over RC, nor on requests of the application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
 /* The STag is dead when this returns: what peers still need it for ends in error there. What own
- * requests name must stay registered until they complete: keys are checked at the post only. */
+ * requests name must stay registered until they complete: keys are checked at the post only, but
+ * those of receives over UD again at each datagram, which end with IBV_WC_LOC_PROT_ERR. */
 DIWARP_EXPORT void diwarp_dereg_mr(struct diwarp_mr *mr);
 
 /* Opcodes that libibverbs lacks, in wc.opcode. */

@@ -14,7 +14,8 @@
 
 struct diwarp_pd {
     struct diwarp_device *device;
-    struct dw_map mrs; /* struct dw_region by STag */
+    struct dw_map mrs;     /* struct dw_region by STag */
+    uint64_t deregistered; /* how many have been, so far */
 };
 
 /* The gather list of a request, of `room` elements at most, checked; returns its bytes, -EINVAL,

@@ -70,6 +70,7 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
         if (pd->device->port->states[i] && pd->device->services[i]->on_deregister)
             pd->device->services[i]->on_deregister(pd->device->port->states[i], region);
     free(dw_map_remove(&pd->mrs, mr->stag));
+    pd->deregistered++;
     dw_unlock(pd->device);
 }
 

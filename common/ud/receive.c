@@ -12,20 +12,22 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     const uint32_t lead_bytes = qp->attr.recv_lead_bytes;
-    struct iovec sge[DW_UD_MAX_SGE];
+    struct iovec iov[DW_UD_MAX_SGE];
     const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
-                                       UINT32_MAX, sge, DW_UD_MAX_SGE);
+                                       UINT32_MAX, iov, DW_UD_MAX_SGE);
     if (total < 0)
         return (int)total;
-    const size_t list_bytes = (size_t)wr->num_sge * sizeof *sge;
+    const size_t list_bytes = (size_t)wr->num_sge * sizeof *wr->sg_list;
     struct dw_ud_recv *recv =
         ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv + list_bytes) : NULL;
     if (!recv)
         return -ENOMEM;
     recv->wr_id = wr->wr_id;
     recv->length = total > lead_bytes ? (uint32_t)(total - lead_bytes) : 0;
+    recv->deregistered = qp->pd->deregistered;
     recv->sge_count = (unsigned)wr->num_sge;
-    memcpy(recv->sge, sge, list_bytes);
+    if (list_bytes)
+        memcpy(recv->sge, wr->sg_list, list_bytes);
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;
@@ -40,32 +42,53 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
     return recv;
 }
 
+/* The keys were checked at the post; again only where the PD has lost a region since. */
+static bool is_registered(const struct diwarp_pd *pd, struct dw_ud_recv *recv)
+{
+    struct iovec iov[DW_UD_MAX_SGE];
+    if (dw_pd_gather(pd, recv->sge, (int)recv->sge_count, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov,
+                     DW_UD_MAX_SGE) < 0)
+        return false;
+    recv->deregistered = pd->deregistered;
+    return true;
+}
+
 static void scatter(const struct dw_ud_recv *recv, size_t lead_bytes, uint32_t offset,
                     const struct dw_segment *from)
 {
     const uint8_t *data = from->payload;
     size_t skip = lead_bytes + offset, left = from->bytes;
     for (unsigned i = 0; i < recv->sge_count && left; i++) {
-        const struct iovec *sge = &recv->sge[i];
-        const size_t before = skip < sge->iov_len ? skip : sge->iov_len;
-        const size_t room = sge->iov_len - before, bytes = left < room ? left : room;
+        const struct ibv_sge *sge = &recv->sge[i];
+        const size_t before = skip < sge->length ? skip : sge->length;
+        const size_t room = sge->length - before, bytes = left < room ? left : room;
         if (bytes)
-            dw_copy((uint8_t *)sge->iov_base + before, data, bytes);
+            dw_copy((uint8_t *)(uintptr_t)sge->addr + before, data, bytes);
         skip -= before;
         data += bytes;
         left -= bytes;
     }
 }
 
+static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_ud_recv *recv, uint32_t offset,
+                                const struct dw_segment *from)
+{
+    const struct diwarp_pd *pd = ud->qp.pd;
+    if (recv->deregistered != pd->deregistered && !is_registered(pd, recv))
+        return IBV_WC_LOC_PROT_ERR;
+    scatter(recv, ud->qp.attr.recv_lead_bytes, offset, from);
+    return IBV_WC_SUCCESS;
+}
+
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */
 static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source,
                           const struct dw_ud_recv *recv, const struct dw_ddp_header *ddp,
-                          uint32_t bytes)
+                          uint32_t bytes, enum ibv_wc_status placed)
 {
     const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
     const struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
-               .status = bytes > recv->length ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS,
+               .status = bytes > recv->length && !placed ? IBV_WC_LOC_LEN_ERR : placed,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = ud->qp.num,
@@ -97,11 +120,11 @@ static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         return &counters->drop_header;
     if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
         return &counters->drop_no_buffer;
-    scatter(message->recv, ud->qp.attr.recv_lead_bytes, ddp->mo, segment);
+    const enum ibv_wc_status placed = place(ud, message->recv, ddp->mo, segment);
     if (ddp->last)
         message->total = (uint32_t)end;
-    if (message->total && message->map.bytes >= message->total) {
-        complete_recv(ud, source, message->recv, ddp, message->total);
+    if (placed || (message->total && message->map.bytes >= message->total)) {
+        complete_recv(ud, source, message->recv, ddp, message->total, placed);
         dw_ud_record_destroy(message);
     }
     return NULL;
@@ -120,8 +143,8 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     if (!recv)
         return &dw_ud_counters(ud)->drop_no_buffer;
     dw_seen_add(&source->begun[DW_UD_SEND], ddp->msn);
-    scatter(recv, ud->qp.attr.recv_lead_bytes, 0, segment);
-    complete_recv(ud, source, recv, ddp, segment->bytes);
+    const enum ibv_wc_status placed = place(ud, recv, 0, segment);
+    complete_recv(ud, source, recv, ddp, segment->bytes, placed);
     free(recv);
     return NULL;
 }

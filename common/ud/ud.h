@@ -75,9 +75,10 @@ struct dw_ud_target {
 struct dw_ud_recv {
     struct dw_list link;
     uint64_t wr_id;
+    uint64_t deregistered; /* of the PD, when the keys were checked last */
     uint32_t length;
     unsigned sge_count;
-    struct iovec sge[];
+    struct ibv_sge sge[];
 };
 
 /* A record, until the application releases it; or a Send of several segments, amid them. */

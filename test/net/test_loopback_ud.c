@@ -143,6 +143,57 @@ static void ud_recv__posts_are_bounded_and_checked(void **state)
     pair_close(&pair);
 }
 
+/* Before a message and amid one of two segments; regions that stay are no matter. */
+static void ud_recv__into_memory_deregistered_meanwhile(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .msn = 3};
+    struct pair pair;
+    pair_open(&pair, 0, 20000 * MS);
+    struct diwarp_mr *gone = diwarp_reg_mr(pair.b.pd, buf_b, PIECE, IBV_ACCESS_LOCAL_WRITE);
+    struct diwarp_mr *amid = diwarp_reg_mr(pair.b.pd, buf_b, 2 * PIECE, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_sge sges[] = {{(uintptr_t)buf_b, PIECE, gone->stag},
+                             {(uintptr_t)buf_b, PIECE, pair.mr->stag},
+                             {(uintptr_t)buf_b, 2 * PIECE, amid->stag}};
+
+    for (unsigned i = 0; i < 3; i++) {
+        const struct ibv_recv_wr wr = {.wr_id = i, .sg_list = &sges[i], .num_sge = 1};
+        assert_int_equal(diwarp_post_recv(pair.b.qp, &wr), 0);
+    }
+    diwarp_dereg_mr(gone);
+    memset(buf_b, 0xee, 2 * PIECE);
+    forger_open(&forger, &pair.b.address, DW_LLP_UD, FORGER_RANK);
+    forge_begin(&forger);
+    forge_message(&forger, 1, "first", 5);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b.errors == 1, &pair.b);
+    assert_int_equal(pair.b.last_error.wc.status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(pair.b.last_error.wc.wr_id, 0);
+    assert_int_equal(buf_b[0], 0xee);
+    forge_begin(&forger);
+    forge_message(&forger, 2, "second", 6);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b.recvs == 1, &pair.b);
+    assert_memory_equal(buf_b, "second", 6);
+    forge_begin(&forger);
+    forge_segment(&forger, &ddp, NULL, 0, buf_a, PIECE);
+    forge_send(&forger);
+    RUN_UNTIL(buf_b[0] == buf_a[0], &pair.b);
+    diwarp_dereg_mr(amid);
+    ddp.mo = PIECE;
+    ddp.last = true;
+    forge_begin(&forger);
+    forge_segment(&forger, &ddp, NULL, 0, buf_a, PIECE);
+    forge_send(&forger);
+    RUN_UNTIL(pair.b.errors == 2, &pair.b);
+    assert_int_equal(pair.b.last_error.wc.status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(pair.b.last_error.wc.wr_id, 2);
+    assert_int_equal(buf_b[PIECE], 0xee);
+    forger_close(&forger);
+    pair_close(&pair);
+}
+
 /* One of three segments is missing: the message is given up, its receive serves the next. */
 static void ud_send__a_lost_segment_loses_its_message_only(void **state)
 {
@@ -340,6 +391,7 @@ int main(void)
         cmocka_unit_test(ud_send__into_a_receive_that_is_too_short),
         cmocka_unit_test(ud_send__without_a_receive_is_dropped),
         cmocka_unit_test(ud_recv__posts_are_bounded_and_checked),
+        cmocka_unit_test(ud_recv__into_memory_deregistered_meanwhile),
         cmocka_unit_test(ud_send__a_lost_segment_loses_its_message_only),
         cmocka_unit_test(ud_write__full_map),
         cmocka_unit_test(ud_write__partial_map_at_the_time_limit),

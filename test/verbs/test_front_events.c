@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs front: completion queues, and events. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "test/verbs/end.h"
+
+/* More than it takes. */
+static void overrun(struct end *end)
+{
+    struct ibv_wc wc;
+    make_ready(end);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    for (unsigned i = 0; i < 4; i++)
+        (void)take(end->send_cq);
+    assert_int_equal(ibv_poll_cq(end->send_cq, 1, &wc), -EIO);
+}
+
+/* After its queue pair and send CQ have been destroyed. */
+static void close_with_new_queues(struct end *end)
+{
+    end->send_cq = ibv_create_cq(end->context, 4, NULL, NULL, 0);
+    struct ibv_qp_init_attr attr = attr_of(end);
+    end->qp = ibv_create_qp(end->pd, &attr);
+    assert_non_null(end->qp);
+    close_end(end);
+}
+
+static bool has_async_event(const struct end *end, int wait_ms)
+{
+    struct pollfd readable = {.fd = end->context->async_fd, .events = POLLIN};
+    return poll(&readable, 1, wait_ms) == 1;
+}
+
+static void cq__overrun(void **state)
+{
+    (void)state;
+    struct end *end = open_end(4);
+    struct ibv_async_event event;
+    assert_false(has_async_event(end, 0));
+    overrun(end);
+    assert_true(has_async_event(end, 2000));
+    assert_int_equal(ibv_get_async_event(end->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+    assert_ptr_equal(event.element.cq, end->send_cq);
+    assert_false(has_async_event(end, 0)); /* once */
+    ibv_ack_async_event(&event);
+    close_end(end);
+}
+
+/* An event that nobody took goes with its CQ. */
+static void cq__overrun_and_destroyed(void **state)
+{
+    (void)state;
+    struct end *end = open_end(4);
+    overrun(end);
+    assert_true(has_async_event(end, 2000));
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    assert_int_equal(ibv_destroy_cq(end->send_cq), 0);
+    assert_false(has_async_event(end, 0));
+    close_with_new_queues(end);
+}
+
+static atomic_bool destroyed;
+
+static void *destroy(void *cq)
+{
+    const int rc = ibv_destroy_cq(cq);
+    destroyed = true;
+    return rc ? cq : NULL;
+}
+
+/* A CQ stays until the event that was taken is acknowledged. */
+static void cq__destroyed_amid_its_event(void **state)
+{
+    (void)state;
+    struct end *end = open_end(4);
+    struct ibv_async_event event;
+    pthread_t thread;
+    void *failed;
+    overrun(end);
+    assert_int_equal(ibv_get_async_event(end->context, &event), 0);
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    assert_int_equal(pthread_create(&thread, NULL, destroy, end->send_cq), 0);
+    poll(NULL, 0, 50);
+    assert_false(destroyed);
+    ibv_ack_async_event(&event);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    close_with_new_queues(end);
+}
+
+static void cq__resized(void **state)
+{
+    (void)state;
+    struct end *end = open_end(4);
+    make_ready(end);
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    poll(NULL, 0, 10);
+    assert_int_equal(take(end->send_cq).wr_id, 7);
+    assert_int_equal(ibv_resize_cq(end->send_cq, 1), EINVAL);
+    assert_int_equal(ibv_resize_cq(end->send_cq, 100), 0);
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    for (unsigned i = 0; i < 52; i++)
+        assert_int_equal(take(end->send_cq).wr_id, 7);
+    close_end(end);
+}
+
+static void event__comes_once_for_each_request(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    void *context;
+    make_ready(end);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+        assert_int_equal(ibv_req_notify_cq(end->recv_cq, 0), 0);
+        assert_int_equal(poll(&readable, 1, 0), 0);
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        assert_int_equal(ibv_get_cq_event(end->channel, &cq, &context), 0);
+        assert_ptr_equal(cq, end->recv_cq);
+        assert_ptr_equal(context, end);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(take(end->recv_cq).status, IBV_WC_SUCCESS);
+        (void)take(end->send_cq);
+    }
+    /* None that was not asked for; one that nobody takes does not hold up the end. */
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+    assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    (void)take(end->recv_cq);
+    assert_int_equal(poll(&readable, 1, 20), 0);
+    assert_int_equal(ibv_req_notify_cq(end->recv_cq, 0), 0);
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+    assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    assert_int_equal(poll(&readable, 1, 2000), 1);
+    close_end(end);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cq__overrun),
+        cmocka_unit_test(cq__overrun_and_destroyed),
+        cmocka_unit_test(cq__destroyed_amid_its_event),
+        cmocka_unit_test(cq__resized),
+        cmocka_unit_test(event__comes_once_for_each_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+/* Each is of memory of a region of the PD that has its key; with the context's lock held. */
+bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);
