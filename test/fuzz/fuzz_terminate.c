@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzzes what an RC stream reads of a DDP segment: its header, the Read Request behind it, and the
- * Terminate that would be sent because of it. What is taken encodes back, but for reserved bits.
+ * Fuzzes what an RC stream reads of a DDP segment: its header, the Read Request or Atomic Response
+ * behind it, and the Terminate that would be sent because of it. What is taken encodes back, but
+ * for reserved bits.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -44,6 +45,18 @@ static void fuzz_read_request(const uint8_t *data, size_t size)
     }
 }
 
+static void fuzz_atomic_response(const uint8_t *data, size_t size)
+{
+    uint8_t buf[DW_ATOMIC_RESPONSE_STREAM_BYTES];
+    struct dw_atomic_response response;
+
+    if (dw_atomic_response_get_stream(&response, data, size) == 0) {
+        require(size == sizeof buf && response.status == DW_STATUS_OK);
+        dw_atomic_response_put_stream(buf, &response);
+        require(memcmp(buf, data, sizeof buf) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t buf[DW_DDP_UNTAGGED_BYTES];
@@ -60,13 +73,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_answer(cause, data, size);
         return 0;
     }
-    require((size_t)len <= size && cause == 0 && header.opcode <= DW_RDMAP_TERMINATE);
-    require(header.tagged || header.qn <= DW_QN_TERMINATE);
+    require((size_t)len <= size && cause == 0);
+    require(header.opcode <= DW_RDMAP_ATOMIC_RESPONSE || header.opcode == DW_RDMAP_SEND_IMM);
+    require(header.tagged || header.qn <= DW_QN_ATOMIC_RESPONSE);
     require(dw_ddp_put(buf, &header) == (size_t)len);
     require(memcmp(buf + 6, data + 6, (size_t)len - 6) == 0);
     fuzz_answer(dw_get_be16(data + len - 2), data, size);
     if (header.opcode == DW_RDMAP_READ_REQUEST) {
         fuzz_read_request(data + len, size - (size_t)len);
+    } else if (header.opcode == DW_RDMAP_ATOMIC_RESPONSE) {
+        fuzz_atomic_response(data + len, size - (size_t)len);
     }
     return 0;
 }
