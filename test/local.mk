@@ -338,8 +338,11 @@ VERBS_TESTS = \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_objects \
+	test/verbs/test_front_rc \
+	test/verbs/test_front_rc_errors \
 	test/verbs/test_front_threads
-EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h
+EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
+	test/verbs/rc_pair.c test/verbs/rc_pair.h
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS)
@@ -351,6 +354,11 @@ test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/v
 test_verbs_test_front_messages_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_objects_SOURCES = test/verbs/test_front_objects.c test/verbs/end.c
 test_verbs_test_front_objects_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rc_SOURCES = test/verbs/test_front_rc.c test/verbs/rc_pair.c test/verbs/end.c
+test_verbs_test_front_rc_errors_SOURCES = test/verbs/test_front_rc_errors.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_rc_errors_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rc_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
 test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif

@@ -44,7 +44,7 @@ static struct diwarp_rc_qp_attr attr_of(struct dv_qp *qp)
     attr.cq = dv_context_of(qp->ex.qp_base.context)->core;
     attr.srq = srq ? srq->core : qp->rc->recvs;
     attr.context = qp;
-    attr.max_send_wr = 2 * dv_rc_room(qp); /* a write with immediate data counts as two */
+    attr.max_send_wr = 3 * dv_rc_room(qp); /* each may be two, and be asked for */
     attr.max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
     attr.max_rd_atomic = DV_RC_MAX_READS;
     attr.access = (int)qp->attr.qp_access_flags;
@@ -181,6 +181,8 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     struct dv_rc *rc = qp->rc;
     const struct ibv_wc *wc = &done->wc;
     close_core(rc);
+    if (wc->status == IBV_WC_SUCCESS)
+        dv_rc_queues_closed(qp);
     if (wc->status == IBV_WC_REM_OP_ERR && wc->wc_flags & DIWARP_WC_TERMINATED_HERE)
         dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
     else if (wc->status == IBV_WC_REM_OP_ERR)

@@ -10,6 +10,9 @@
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/srq.h"
 
+/* In the wr_id of a read that asks whether the requests before that number have come. */
+#define CONFIRMS (UINT64_C(1) << 63)
+
 /* ---- sends ---- */
 
 /* Inline data take one. */
@@ -40,12 +43,17 @@ static enum ibv_wc_opcode opcode_of(const struct ibv_send_wr *wr)
     }
 }
 
+static bool is_signaled(const struct dv_qp *qp, const struct dv_rc_send *send)
+{
+    return qp->signal_all || send->wr.send_flags & IBV_SEND_SIGNALED;
+}
+
 /* The oldest ends. */
 static void pop_send(struct dv_qp *qp, enum ibv_wc_status status)
 {
     struct dv_rc *rc = qp->rc;
     const struct dv_rc_send *send = send_at(qp, 0);
-    const bool signaled = qp->signal_all || send->wr.send_flags & IBV_SEND_SIGNALED;
+    const bool signaled = is_signaled(qp, send);
     const struct ibv_wc wc = {.wr_id = send->wr.wr_id,
                               .status = status,
                               .opcode = opcode_of(&send->wr),
@@ -58,25 +66,61 @@ static void pop_send(struct dv_qp *qp, enum ibv_wc_status status)
         dv_cq_push(qp->ex.qp_base.send_cq, &wc, false);
 }
 
+static bool responds(const struct ibv_send_wr *wr)
+{
+    return wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+           wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/* As diwarp_rc_post_send(). It leaves with the question behind it, or the next run. */
+static int hand_one(struct dv_qp *qp, const struct dv_rc_send *send)
+{
+    struct dv_rc *rc = qp->rc;
+    struct ibv_send_wr wr = send->wr;
+    if (send->keyless)
+        return -EACCES;
+    wr.wr_id = rc->first_send + rc->handed;
+    wr.send_flags = (wr.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED)) |
+                    (unsigned)(responds(&wr) ? IBV_SEND_SIGNALED : 0) | DIWARP_SEND_LAZY;
+    if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        wr.imm_data = ntohl(wr.imm_data);
+    return diwarp_rc_post_send(rc->core, &wr);
+}
+
+/* Has all that was handed over confirmed. */
+static void ask(struct dv_qp *qp)
+{
+    struct dv_rc *rc = qp->rc;
+    const uint64_t number = rc->first_send + rc->handed;
+    struct ibv_send_wr wr = {
+        .wr_id = CONFIRMS | number, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED};
+    if (!diwarp_rc_post_send(rc->core, &wr))
+        rc->asked = number;
+}
+
 /* Hands to diwarp what it takes. */
 static void hand_over(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
-    int taken = 0;
-    while (rc->core && !rc->unsendable && rc->handed < rc->send_count && !taken) {
+    bool signaled = false;
+    const uint32_t before = rc->handed;
+    while (rc->core && !rc->unsendable && rc->handed < rc->send_count) {
         const struct dv_rc_send *send = send_at(qp, rc->handed);
-        struct ibv_send_wr wr = send->wr;
-        wr.wr_id = rc->first_send + rc->handed;
-        wr.send_flags = (wr.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED)) | IBV_SEND_SIGNALED;
-        if (wr.opcode == IBV_WR_SEND_WITH_IMM || wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-            wr.imm_data = ntohl(wr.imm_data);
-        taken = send->keyless ? -EACCES : diwarp_rc_post_send(rc->core, &wr);
-        rc->handed += !taken;
-        if (taken == -EACCES)
+        const int refused = hand_one(qp, send);
+        if (refused == -EACCES)
             rc->unsendable = IBV_WC_LOC_PROT_ERR;
-        else if (taken == -EINVAL)
+        else if (refused == -EINVAL)
             rc->unsendable = IBV_WC_LOC_QP_OP_ERR;
+        if (refused)
+            break;
+        signaled |= is_signaled(qp, send) && !responds(&send->wr);
+        rc->handed++;
     }
+    /* Without a signal, no later than for half of the queue, which makes room. */
+    if (rc->core && (signaled || rc->first_send + rc->handed - rc->asked > dv_rc_room(qp) / 2))
+        ask(qp);
+    else if (rc->handed != before)
+        diwarp_rc_flush(dv_context_of(qp->ex.qp_base.context)->core);
     if (rc->unsendable && !rc->handed)
         dv_rc_fail(qp, rc->unsendable);
     else if (rc->lost && rc->send_count)
@@ -111,12 +155,9 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
 {
     const struct dv_rc *rc = qp->rc;
     const bool is_inline = wr->send_flags & IBV_SEND_INLINE;
-    const bool responds = wr->opcode == IBV_WR_RDMA_READ ||
-                          wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-                          wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     uint64_t total = 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-        (responds && is_inline) ||
+        (responds(wr) && is_inline) ||
         (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)
@@ -175,8 +216,19 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 
 /* ---- both ---- */
 
+/* A response has come: that of a read or atomic, or what confirms the requests before it. */
+static void confirm(struct dv_rc *rc, uint64_t wr_id)
+{
+    const uint64_t number = wr_id & CONFIRMS ? wr_id & ~CONFIRMS : wr_id + 1;
+    if (number > rc->confirmed)
+        rc->confirmed = number;
+    if (rc->asked < rc->confirmed)
+        rc->asked = rc->confirmed;
+}
+
 void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 {
+    struct dv_rc *rc = qp->rc;
     const unsigned opcode = (unsigned)done->wc.opcode;
     if (opcode & IBV_WC_RECV) {
         received(qp, done);
@@ -184,10 +236,19 @@ void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
     }
     /* Why others have failed is told last, by DISCONNECTED. */
     if (opcode != DIWARP_WC_CONNECTED && done->wc.status == IBV_WC_SUCCESS)
-        qp->rc->sends[done->wc.wr_id % dv_rc_room(qp)].done = true;
-    while (qp->rc->handed && send_at(qp, 0)->done)
+        confirm(rc, done->wc.wr_id);
+    else if (opcode != DIWARP_WC_CONNECTED && done->wc.wr_id < rc->refused)
+        rc->refused = done->wc.wr_id;
+    while (rc->send_count && rc->first_send < rc->confirmed)
         pop_send(qp, IBV_WC_SUCCESS);
     hand_over(qp);
+}
+
+void dv_rc_queues_closed(struct dv_qp *qp)
+{
+    const struct dv_rc *rc = qp->rc;
+    while (rc->handed && rc->first_send < rc->refused && !responds(&send_at(qp, 0)->wr))
+        pop_send(qp, IBV_WC_SUCCESS);
 }
 
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
@@ -209,9 +270,10 @@ void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
 void dv_rc_queues_forget(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
-    rc->first_send = 0;
+    rc->first_send = rc->asked = rc->confirmed = 0;
     rc->send_count = rc->handed = rc->recv_count = 0;
     rc->unsendable = IBV_WC_SUCCESS;
+    rc->refused = UINT64_MAX;
     if (rc->recvs)
         diwarp_clear_srq(rc->recvs);
 }
@@ -223,6 +285,7 @@ int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
     if (!rc)
         return ENOMEM;
     qp->rc = rc;
+    rc->refused = UINT64_MAX;
     rc->sends = calloc(room, sizeof *rc->sends);
     rc->sges = calloc(room * max_sge(qp), sizeof *rc->sges);
     rc->inlined = calloc(room, qp->cap.max_inline_data + 1u);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The send and receive queue of an RC queue pair: requests wait here until there is a connection,
- * and for their completion in the order of their posts. */
+ * and for their completion in the order of their posts. To diwarp, as to iWARP, a Send or Write is
+ * complete when TCP has it; verbs programs expect that the other side has it. So a read of no bytes
+ * follows, whose response comes after all before it has been placed (RFC 5040 5.5). */
 #pragma once
 
 #include "verbs_diwarp/front.h"
@@ -20,7 +22,6 @@ struct dv_rc_send {
     struct ibv_send_wr wr; /* its sg_list: of rc.sges */
     uint32_t bytes;
     bool keyless; /* to diwarp that is any memory of the process, which verbs do not know */
-    bool done;
 };
 
 struct dv_rc {
@@ -36,6 +37,9 @@ struct dv_rc {
     uint64_t first_send;      /* number of the oldest */
     uint32_t send_count;
     uint32_t handed;               /* of these, to diwarp */
+    uint64_t refused;              /* number of the first that diwarp could not carry out */
+    uint64_t asked, confirmed;     /* numbers before which the other side has been asked for, has
+                                    * confirmed, that it has them */
     enum ibv_wc_status unsendable; /* the next one, once it is the oldest; 0: is not */
 
     struct diwarp_srq *recvs; /* the queue pair's own; NULL: it has an SRQ */
@@ -49,6 +53,9 @@ void dv_rc_queues_fini(struct dv_qp *qp);
 void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest send with that status. */
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status);
+/* The other side has closed in order: what TCP took of Sends and writes before is done, whether it
+ * wanted them or not. */
+void dv_rc_queues_closed(struct dv_qp *qp);
 void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 
 /* Sends that there is room for. */

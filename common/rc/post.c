@@ -118,8 +118,9 @@ static int send_now(struct diwarp_rc_qp *qp, struct dw_rc_work *work, bool buffe
 static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
 {
     const bool lazy = wr->send_flags & DIWARP_SEND_LAZY;
-    if (!lazy && dw_list_linked(&qp->lazy_link))
-        dw_rc_flush(qp); /* what was posted lazily goes first */
+    const bool gathered = dw_list_linked(&qp->lazy_link); /* what waits there goes along */
+    if (gathered && wr->send_flags & IBV_SEND_INLINE && !lazy)
+        dw_rc_flush(qp); /* or first */
     if (qp->state >= DW_RC_CLOSING)
         return -ENOTCONN;
     /* First in line: nothing is queued, and TCP takes bytes. */
@@ -134,7 +135,7 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     int rc = fill(qp, work, wr);
     if (!rc && two)
         rc = add_immediate(qp, wr);
-    if (!rc && first && !lazy && two)
+    if (!rc && !lazy && (first ? two : gathered))
         dw_rc_flush(qp);
     else if (!rc && first && !lazy)
         rc = send_now(qp, work, wr->send_flags & DIWARP_SEND_BUFFERED);
@@ -147,7 +148,7 @@ static int post_locked(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     qp->rc->counters.rc_tx_write_msgs += write;
     qp->rc->counters.rc_tx_read_msgs += responds;
     qp->rc->counters.rc_tx_send_msgs += !write && !responds;
-    if (first && lazy)
+    if (first && lazy && !gathered)
         dw_list_append(&qp->rc->lazy, &qp->lazy_link);
     if (dw_list_linked(&qp->lazy_link) && qp->works.count >= DW_RC_TRAIN_FPDUS)
         dw_rc_flush(qp); /* so many share a call already */

@@ -350,6 +350,19 @@ static void on_end(struct diwarp_rc_qp *qp, bool orderly)
     }
 }
 
+/* Nothing is to be sent but responses without data, which only confirm what came: they go along
+ * with what the application posts now, or else with the next run. */
+static bool may_wait(const struct diwarp_rc_qp *qp)
+{
+    bool bare = qp->responses.count && !qp->works.count && !qp->tail.buf && !qp->ended &&
+                !dw_list_linked(&qp->lazy_link);
+    for (uint32_t i = 0; i < qp->responses.count && bare; i++) {
+        const struct dw_rc_response *response = dw_ring_at(&qp->responses, sizeof *response, i);
+        bare = !response->is_atomic && !response->read.size;
+    }
+    return bare;
+}
+
 bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     struct diwarp_rc_counters *counters = &qp->rc->counters;
@@ -374,7 +387,10 @@ bool dw_rc_receive(struct diwarp_rc_qp *qp, uint64_t now_ns)
     free(held.buf);
     qp->held = (struct dw_rc_held){0};
     (void)parse(qp, stage, stage + held.bytes + n, now_ns);
-    dw_rc_flush(qp); /* responses to what came, requests that may now be sent */
+    if (may_wait(qp))
+        dw_list_append(&qp->rc->lazy, &qp->lazy_link);
+    else
+        dw_rc_flush(qp); /* responses to what came, requests that may now be sent */
     return true;
 }
 
