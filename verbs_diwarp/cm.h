@@ -43,7 +43,7 @@ struct dv_cm_id {
     uint32_t sgid_index;
     uint32_t qpn;                    /* connected, or about to be */
     struct dv_cm_message own, other; /* request and answer */
-    int64_t close_at_ns;             /* in DV_CM_CLOSING: not to be waited for longer */
+    int64_t until_ns;                /* in DV_CM_CALLING: calls again; in DV_CM_CLOSING: waits */
     /* Of one that listens: callers that the program neither accepted nor rejected. */
     LIST_HEAD(, dv_cm_id) callers;
     uint32_t caller_count, backlog;

@@ -10,14 +10,35 @@
 
 /* The answer may be a person's to give; InfiniBand's CM waits about as long. */
 #define ANSWER_NS INT64_C(60000000000)
-/* IB_CM_REJ_INVALID_SERVICE_ID: nobody listens. */
-#define NOBODY_LISTENS 8
+
+/* Programs that listen anew for each of their connections (perftest) may not have begun to when the
+ * next call comes: elsewhere, addresses take longer to resolve than that. Half as long is too
+ * little for a busy host; twice as much delays the news that nobody listens. */
+#define AGAIN_FOR_NS INT64_C(1000000000)
+#define PAUSE_NS     INT64_C(20000000)
+
+static void on_pause_over(struct dv_cm_link *link);
+
+/* A call that nobody took, or that ended with who listened before the program there saw it. */
+static bool calls_again(struct dv_cm_id *id, int error)
+{
+    const int64_t now = dv_cm_now_ns();
+    if ((error != -ECONNREFUSED && error != -ECONNRESET && error != -EPIPE) ||
+        id->state != DV_CM_CALLING || now >= id->until_ns)
+        return false;
+    dv_cm_link_mute(id->link);
+    id->link->on_deadline = on_pause_over;
+    dv_cm_link_wait(id->link, now + PAUSE_NS);
+    return true;
+}
 
 static void failed(struct dv_cm_id *id, int error)
 {
+    if (calls_again(id, error))
+        return;
     const bool nobody = error == -ECONNREFUSED;
     dv_cm_not_connected(id, nobody ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
-                        nobody ? NOBODY_LISTENS : error, NULL);
+                        nobody ? DV_CM_INVALID_SERVICE : error, NULL);
 }
 
 static void on_deadline(struct dv_cm_link *link)
@@ -79,26 +100,37 @@ static void on_connected(struct dv_cm_link *link)
     dv_cm_link_reads(link);
 }
 
-/* 0 or a positive errno. */
-static int call(struct dv_cm_id *id)
+static void call(struct dv_cm_id *id)
 {
     const struct sockaddr_in *to = &id->id.route.addr.dst_sin;
-    const int fd =
-        id->fd >= 0 ? id->fd : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return errno;
-    id->fd = fd;
-    if (connect(fd, (const struct sockaddr *)to, sizeof *to) && errno != EINPROGRESS &&
-        errno != ECONNREFUSED)
-        return errno;
-    id->link = dv_cm_link_open(fd, true);
-    if (!id->link)
+    struct dv_cm_link *link = id->link;
+    link->on_ready = on_connected;
+    link->on_deadline = on_deadline;
+    dv_cm_link_wait(link, dv_cm_now_ns() + ANSWER_NS);
+    if (connect(link->fd, (const struct sockaddr *)to, sizeof *to) && errno != EINPROGRESS)
+        failed(id, -errno);
+    else
+        dv_cm_link_writes(link);
+}
+
+/* By the same socket, which has no connection any more, but may be bound. */
+static void on_pause_over(struct dv_cm_link *link)
+{
+    const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    (void)connect(link->fd, &nowhere, sizeof nowhere);
+    link->count = 0;
+    call(link->id);
+}
+
+/* 0 or a positive errno. */
+static int open_link(struct dv_cm_id *id)
+{
+    if (id->fd < 0)
+        id->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (id->fd < 0 || !(id->link = dv_cm_link_open(id->fd)))
         return errno;
     id->fd = -1;
     id->link->id = id;
-    id->link->on_ready = on_connected;
-    id->link->on_deadline = on_deadline;
-    dv_cm_link_wait(id->link, dv_cm_now_ns() + ANSWER_NS);
     return 0;
 }
 
@@ -109,10 +141,13 @@ static int request(struct dv_cm_id *id, const struct rdma_conn_param *param)
         return EINVAL;
     (void)!getrandom(&psn, sizeof psn, 0);
     id->own.psn = psn & 0xffffff;
-    const int rc = call(id);
-    if (!rc)
-        dv_cm_set_state(id, DV_CM_CALLING);
-    return rc;
+    const int rc = open_link(id);
+    if (rc)
+        return rc;
+    dv_cm_set_state(id, DV_CM_CALLING);
+    id->until_ns = dv_cm_now_ns() + AGAIN_FOR_NS;
+    call(id);
+    return 0;
 }
 
 int rdma_connect(struct rdma_cm_id *ibv_id, struct rdma_conn_param *param)

@@ -49,7 +49,7 @@ static void on_deadline(struct dv_cm_link *link)
 {
     struct dv_cm_id *id = link->id;
     const int64_t now = dv_cm_now_ns();
-    if (id->state == DV_CM_CLOSING && now < id->close_at_ns && has_data_to_come(id))
+    if (id->state == DV_CM_CLOSING && now < id->until_ns && has_data_to_come(id))
         dv_cm_link_wait(link, now + LOOK_NS);
     else
         disconnected(id);
@@ -66,7 +66,7 @@ static void on_ready(struct dv_cm_link *link)
         disconnected(id);
     } else if (id->state == DV_CM_ESTABLISHED) {
         dv_cm_set_state(id, DV_CM_CLOSING);
-        id->close_at_ns = dv_cm_now_ns() + LAST_DATA_NS;
+        id->until_ns = dv_cm_now_ns() + LAST_DATA_NS;
         dv_cm_link_mute(link);
         dv_cm_link_wait(link, dv_cm_now_ns());
     }

@@ -114,9 +114,14 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 int rdma_destroy_id(struct rdma_cm_id *ibv_id)
 {
     struct dv_cm_id *id = dv_cm_id_of(ibv_id);
+    const struct dv_cm_message unanswered = {.type = DV_CM_REJECT,
+                                             .qp_type = (uint8_t)dv_cm_type_of(id),
+                                             .status = DV_CM_CONSUMER_DEFINED};
     if (ibv_id->event)
         rdma_ack_cm_event(ibv_id->event);
     dv_cm_lock();
+    if (id->state == DV_CM_REQUESTED && id->link)
+        (void)dv_cm_link_send(id->link, &unanswered);
     dv_cm_close_link(id);
     dv_cm_link_close_silent(id);
     dv_cm_forget(id, dv_cm_id_drop);

@@ -132,7 +132,7 @@ static void wake(void)
 
 /* ---- links ---- */
 
-struct dv_cm_link *dv_cm_link_open(int fd, bool to_write)
+struct dv_cm_link *dv_cm_link_open(int fd)
 {
     const int rc = start();
     struct dv_cm_link *link = rc ? NULL : calloc(1, sizeof *link);
@@ -140,19 +140,26 @@ struct dv_cm_link *dv_cm_link_open(int fd, bool to_write)
         return dv_fail(rc ? rc : ENOMEM);
     link->fd = fd;
     link->deadline_ns = DV_CM_NEVER;
-    struct epoll_event event = {.events = to_write ? EPOLLOUT : EPOLLIN, .data.ptr = link};
-    if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event)) {
-        free(link);
-        return NULL;
-    }
     LIST_INSERT_HEAD(&links, link, entry);
     return link;
 }
 
+/* Failure is what its deadline is for. */
+static void wait_for(struct dv_cm_link *link, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = link};
+    if (epoll_ctl(poll_fd, EPOLL_CTL_MOD, link->fd, &event) && errno == ENOENT)
+        (void)epoll_ctl(poll_fd, EPOLL_CTL_ADD, link->fd, &event);
+}
+
+void dv_cm_link_writes(struct dv_cm_link *link)
+{
+    wait_for(link, EPOLLOUT);
+}
+
 void dv_cm_link_reads(struct dv_cm_link *link)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
-    (void)epoll_ctl(poll_fd, EPOLL_CTL_MOD, link->fd, &event);
+    wait_for(link, EPOLLIN);
 }
 
 /* Not with no events, of which the end of the stream would be told all the same. */

@@ -20,9 +20,11 @@ struct dv_cm_link {
 };
 
 int64_t dv_cm_now_ns(void);
-/* Takes fd, which does not block, when it succeeds. NULL with errno set. */
-struct dv_cm_link *dv_cm_link_open(int fd, bool to_write);
-/* From now on for what can be read. */
+/* Takes fd, which does not block, when it succeeds. NULL with errno set. It is not yet waited for.
+ */
+struct dv_cm_link *dv_cm_link_open(int fd);
+/* From now on for a connection, or for what can be read. */
+void dv_cm_link_writes(struct dv_cm_link *link);
 void dv_cm_link_reads(struct dv_cm_link *link);
 /* Nothing that comes is looked at any more. */
 void dv_cm_link_mute(struct dv_cm_link *link);

@@ -17,10 +17,6 @@
 #define READY_NS INT64_C(30000000000)
 
 #define MAX_BACKLOG 1024
-/* InfiniBand's reasons of a rejection. */
-#define NO_RESOURCES     3
-#define INVALID_REQUEST  8
-#define CONSUMER_DEFINED 28
 
 /* ---- the request ---- */
 
@@ -64,7 +60,7 @@ static void request(struct dv_cm_link *link, const struct dv_cm_message *message
     struct dv_cm_id *listener = link->listener;
     struct dv_cm_id *id = NULL;
     if (message->type != DV_CM_REQUEST || message->qp_type != dv_cm_type_of(listener)) {
-        refuse(link, message->qp_type, INVALID_REQUEST);
+        refuse(link, message->qp_type, DV_CM_INVALID_SERVICE);
         return;
     }
     if (listener->caller_count < listener->backlog)
@@ -72,13 +68,13 @@ static void request(struct dv_cm_link *link, const struct dv_cm_message *message
     if (!id || !dv_cm_may_have_gid(id->id.route.addr.dst_sin.sin_addr, message->gid)) {
         if (id)
             dv_cm_id_drop(id);
-        refuse(link, message->qp_type, id ? INVALID_REQUEST : NO_RESOURCES);
+        refuse(link, message->qp_type, id ? DV_CM_INVALID_SERVICE : DV_CM_NO_RESOURCES);
         return;
     }
     id->other = *message;
     if (dv_cm_tell_request(listener, id)) {
         dv_cm_id_drop(id);
-        refuse(link, message->qp_type, NO_RESOURCES);
+        refuse(link, message->qp_type, DV_CM_NO_RESOURCES);
         return;
     }
     id->listener = listener;
@@ -115,7 +111,7 @@ static void on_call(struct dv_cm_link *link)
     struct dv_cm_link *oldest = dv_cm_link_oldest_silent(&silent);
     if (silent >= MAX_SILENT)
         dv_cm_link_close(oldest);
-    struct dv_cm_link *caller = dv_cm_link_open(fd, false);
+    struct dv_cm_link *caller = dv_cm_link_open(fd);
     if (!caller) {
         close(fd);
         return;
@@ -123,6 +119,7 @@ static void on_call(struct dv_cm_link *link)
     caller->listener = link->id;
     caller->on_ready = on_request;
     caller->on_deadline = on_silence;
+    dv_cm_link_reads(caller);
     dv_cm_link_wait(caller, dv_cm_now_ns() + SILENT_NS);
 }
 
@@ -135,12 +132,13 @@ static int start_listening(struct dv_cm_id *id, int backlog)
     id->backlog = backlog > 0 && backlog < MAX_BACKLOG ? (uint32_t)backlog : MAX_BACKLOG;
     if (listen(id->fd, MAX_BACKLOG))
         return errno;
-    id->link = dv_cm_link_open(id->fd, false);
+    id->link = dv_cm_link_open(id->fd);
     if (!id->link)
         return errno;
     id->fd = -1;
     id->link->id = id;
     id->link->on_ready = on_call;
+    dv_cm_link_reads(id->link);
     dv_cm_set_state(id, DV_CM_LISTENING);
     return 0;
 }
@@ -224,7 +222,7 @@ int rdma_reject(struct rdma_cm_id *ibv_id, const void *private_data, uint8_t byt
     struct dv_cm_id *id = dv_cm_id_of(ibv_id);
     struct dv_cm_message message = {.type = DV_CM_REJECT,
                                     .qp_type = (uint8_t)dv_cm_type_of(id),
-                                    .status = CONSUMER_DEFINED,
+                                    .status = DV_CM_CONSUMER_DEFINED,
                                     .private_bytes = private_data ? bytes : 0};
     if (message.private_bytes > dv_cm_private_max(DV_CM_REJECT, message.qp_type))
         return dv_cm_fail(EINVAL);

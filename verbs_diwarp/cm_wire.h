@@ -32,6 +32,11 @@ enum dv_cm_type {
 /* As on the wire, and as enum ibv_qp_type has them. */
 enum dv_cm_qp_type { DV_CM_RC = 2, DV_CM_UD = 4 };
 
+/* InfiniBand's reasons of a rejection. */
+#define DV_CM_NO_RESOURCES     3
+#define DV_CM_INVALID_SERVICE  8 /* nobody listens, or for other callers */
+#define DV_CM_CONSUMER_DEFINED 28
+
 struct dv_cm_message {
     enum dv_cm_type type;
     uint8_t qp_type; /* enum dv_cm_qp_type */
