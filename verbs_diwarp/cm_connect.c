@@ -52,7 +52,7 @@ static void accepted(struct dv_cm_id *id)
 {
     if (dv_cm_type_of(id) == DV_CM_UD) {
         dv_cm_close_link(id);
-        dv_cm_set_state(id, DV_CM_ESTABLISHED);
+        dv_cm_set_state(id, DV_CM_ENDED);
         dv_cm_tell(id, RDMA_CM_EVENT_ESTABLISHED, 0, &id->other);
     } else if (!id->id.qp) { /* rdma_establish() goes on */
         dv_cm_set_state(id, DV_CM_ANSWERED);

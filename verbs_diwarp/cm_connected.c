@@ -5,8 +5,8 @@
 
 #include "verbs_diwarp/rc.h"
 
-/* Over iWARP a send completes before it has come. What the other side sent last is let come before
- * the program hears that it has left, but not for longer: it may wait for receives that are not
+/* What the other side sent last, without asking whether it has come, is let come before the program
+ * hears that the other side has left, but for no longer: it may wait for receives that are not
  * posted. Half of it is too little for a busy host; twice as much delays the end of programs that
  * post no receives. */
 #define LAST_DATA_NS INT64_C(200000000)

@@ -32,11 +32,14 @@ struct ibv_pd *dv_cm_pd(void)
     return pd;
 }
 
-/* Programs end right after they disconnect: what they sent last is still to leave. */
+/* Programs end right after they disconnect: what they sent last is still to leave. Who ends from a
+ * signal handler may have been interrupted with the lock. */
 __attribute__((destructor)) static void linger_at_exit(void)
 {
-    if (shared && owner == getpid())
-        dv_linger(dv_context_of(shared));
+    if (!shared || owner != getpid() || pthread_mutex_trylock(&dv_context_of(shared)->lock))
+        return;
+    dv_unlock(dv_context_of(shared));
+    dv_linger(dv_context_of(shared));
 }
 
 /* ---- addresses ---- */
