@@ -335,6 +335,7 @@ endif
 
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
+	test/verbs/test_front_cm \
 	test/verbs/test_front_events \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
@@ -347,6 +348,9 @@ EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/en
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS)
+test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
+	verbs_diwarp/cm_wire.c
+test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c

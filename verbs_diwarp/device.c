@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/device.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
@@ -135,8 +136,7 @@ static int open_port(struct dv_context *context, uint32_t port)
     return context->address.token == attr.token ? 0 : -EADDRINUSE;
 }
 
-/* Lets the other sides of connections that were closed read what was sent last. */
-static void linger(struct dv_context *context)
+void dv_linger(struct dv_context *context)
 {
     const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(context->core);
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -155,7 +155,7 @@ static void close_port(struct dv_context *context)
     if (context->listener)
         diwarp_destroy_listener(context->listener);
     if (context->core)
-        linger(context);
+        dv_linger(context);
     if (context->port_qp)
         diwarp_destroy_qp(context->port_qp);
     if (context->port_pd)

@@ -8,9 +8,31 @@ VERBS_SOURCES = \
 	verbs_diwarp/async.h \
 	verbs_diwarp/channel.c \
 	verbs_diwarp/channel.h \
+	verbs_diwarp/cm.h \
+	verbs_diwarp/cm_addr.c \
+	verbs_diwarp/cm_addrinfo.c \
+	verbs_diwarp/cm_connect.c \
+	verbs_diwarp/cm_connected.c \
+	verbs_diwarp/cm_connected.h \
+	verbs_diwarp/cm_device.c \
+	verbs_diwarp/cm_device.h \
+	verbs_diwarp/cm_ep.c \
+	verbs_diwarp/cm_event.c \
+	verbs_diwarp/cm_event.h \
+	verbs_diwarp/cm_id.c \
+	verbs_diwarp/cm_id.h \
+	verbs_diwarp/cm_link.c \
+	verbs_diwarp/cm_link.h \
+	verbs_diwarp/cm_listen.c \
+	verbs_diwarp/cm_qp.c \
+	verbs_diwarp/cm_qp.h \
+	verbs_diwarp/cm_unsupported.c \
+	verbs_diwarp/cm_wire.c \
+	verbs_diwarp/cm_wire.h \
 	verbs_diwarp/cq.c \
 	verbs_diwarp/cq.h \
 	verbs_diwarp/device.c \
+	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/front.h \
 	verbs_diwarp/mapped.c \

@@ -134,6 +134,12 @@ static void close_core(struct dv_rc *rc)
     rc->core = rc->loop = NULL;
 }
 
+bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
+{
+    const struct dv_qp *qp = context->qps[qpn & DV_INDEX_MASK];
+    return qp && qp->ex.qp_base.qp_num == qpn && qp->rc && qp->rc->core;
+}
+
 void dv_rc_reset(struct dv_qp *qp)
 {
     close_core(qp->rc);

@@ -12,6 +12,8 @@ void dv_rc_fini(struct dv_qp *qp);
 
 /* It may receive from now on: calls the other side, or answers its call. 0 or a positive errno. */
 int dv_rc_connect(struct dv_qp *qp);
+/* It has a connection, as far as we have seen. */
+bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn);
 /* Closes; what was posted vanishes. */
 void dv_rc_reset(struct dv_qp *qp);
 /* It is in error: the oldest send ends with that status, all else that was posted is flushed. */

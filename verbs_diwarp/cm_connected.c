@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "verbs_diwarp/cm_connected.h"
+
+#include <errno.h>
+
+#include "verbs_diwarp/rc.h"
+
+/* What the other side sent last, without asking whether it has come, is let come before the program
+ * hears that the other side has left, but for no longer: it may wait for receives that are not
+ * posted. Half of it is too little for a busy host; twice as much delays the end of programs that
+ * post no receives. */
+#define LAST_DATA_NS INT64_C(200000000)
+#define LOOK_NS      INT64_C(1000000)
+/* Until the other side, which may have stopped, has left, too. */
+#define LEAVE_NS INT64_C(5000000000)
+
+int dv_cm_say(struct dv_cm_id *id, enum dv_cm_type type)
+{
+    const struct dv_cm_message message = {.type = type, .qp_type = (uint8_t)dv_cm_type_of(id)};
+    return id->link ? dv_cm_link_send(id->link, &message) : -ENOTCONN;
+}
+
+void dv_cm_not_connected(struct dv_cm_id *id, enum rdma_cm_event_type type, int status,
+                         const struct dv_cm_message *message)
+{
+    dv_cm_close_link(id);
+    dv_cm_set_state(id, DV_CM_ENDED);
+    dv_cm_tell(id, type, status, message);
+}
+
+static void disconnected(struct dv_cm_id *id)
+{
+    (void)dv_cm_say(id, DV_CM_DISCONNECT);
+    dv_cm_close_link(id);
+    dv_cm_set_state(id, DV_CM_DISCONNECTED);
+    dv_cm_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+}
+
+static bool has_data_to_come(const struct dv_cm_id *id)
+{
+    struct dv_context *context = dv_context_of(id->id.verbs);
+    dv_lock(context);
+    const bool connected = dv_rc_is_connected(context, id->qpn);
+    dv_unlock(context);
+    return connected;
+}
+
+static void on_deadline(struct dv_cm_link *link)
+{
+    struct dv_cm_id *id = link->id;
+    const int64_t now = dv_cm_now_ns();
+    if (id->state == DV_CM_CLOSING && now < id->until_ns && has_data_to_come(id))
+        dv_cm_link_wait(link, now + LOOK_NS);
+    else
+        disconnected(id);
+}
+
+/* The other side has left, by its word, by its end, or by what nobody may say. */
+static void on_ready(struct dv_cm_link *link)
+{
+    struct dv_cm_id *id = link->id;
+    struct dv_cm_message message;
+    if (!dv_cm_link_receive(link, &message))
+        return;
+    if (id->state == DV_CM_LEAVING) {
+        disconnected(id);
+    } else if (id->state == DV_CM_ESTABLISHED) {
+        dv_cm_set_state(id, DV_CM_CLOSING);
+        id->until_ns = dv_cm_now_ns() + LAST_DATA_NS;
+        dv_cm_link_mute(link);
+        dv_cm_link_wait(link, dv_cm_now_ns());
+    }
+}
+
+void dv_cm_connected(struct dv_cm_id *id)
+{
+    dv_cm_set_state(id, DV_CM_ESTABLISHED);
+    id->link->on_ready = on_ready;
+    id->link->on_deadline = on_deadline;
+    dv_cm_link_wait(id->link, DV_CM_NEVER);
+}
+
+/* ---- librdmacm's ---- */
+
+static void leave(struct dv_cm_id *id)
+{
+    if (id->state == DV_CM_CLOSING)
+        disconnected(id);
+    if (id->state != DV_CM_ESTABLISHED && id->state != DV_CM_ACCEPTED)
+        return;
+    dv_cm_set_state(id, DV_CM_LEAVING);
+    id->link->on_ready = on_ready;
+    id->link->on_deadline = on_deadline;
+    (void)dv_cm_say(id, DV_CM_DISCONNECT);
+    dv_cm_link_wait(id->link, dv_cm_now_ns() + LEAVE_NS);
+}
+
+/* The queue pair first: what it has sent goes ahead of the word that we leave. */
+int rdma_disconnect(struct rdma_cm_id *ibv_id)
+{
+    struct dv_cm_id *id = dv_cm_id_of(ibv_id);
+    dv_cm_lock();
+    const bool connected = id->state == DV_CM_ESTABLISHED || id->state == DV_CM_ACCEPTED ||
+                           id->state == DV_CM_CLOSING || id->state == DV_CM_LEAVING ||
+                           id->state == DV_CM_DISCONNECTED;
+    const bool again = id->has_left;
+    if (connected) {
+        dv_cm_qp_fail(id);
+        leave(id);
+        id->has_left = true;
+    }
+    dv_cm_unlock();
+    if (!connected)
+        return dv_cm_fail(EINVAL);
+    return again ? 0 : dv_cm_complete(id);
+}
