@@ -23,8 +23,9 @@ enum verbs_verb { VERBS_SEND, VERBS_WRITE, VERBS_READ };
 #define VERBS_SENDS    512u
 /* Copied at the post where the service can. */
 #define VERBS_INLINE_BYTES 64u
-/* Partial records are handed over so long after they began. */
-#define VERBS_RECORD_NS 20000000u
+/* Partial records are handed over so long after they began. It must be more than the largest takes
+ * on its way: 4 MiB at 40 MB/s. */
+#define VERBS_RECORD_NS 100000000u
 
 struct verbs_plan {
     enum verbs_service service;

@@ -30,13 +30,6 @@ void verbs_print_head(const struct verbs_session *s, const char *what, uint32_t 
            verbs[s->plan->verb], bytes);
 }
 
-static void print_why(const struct verbs_session *s, const char *what, uint32_t bytes,
-                      const char *why)
-{
-    verbs_print_head(s, what, bytes);
-    printf("why=%s\n", s->end->failed ? s->end->failed : why);
-}
-
 static void begin(struct verbs_session *s, enum verbs_word word, uint32_t bytes)
 {
     struct verbs_message message = {.word = word, .bytes = bytes};
@@ -106,11 +99,13 @@ static bool trip(struct verbs_session *s, uint32_t bytes)
 static void print_trips(const struct verbs_session *s, uint32_t bytes, double *times, int n,
                         int lost)
 {
+    if (s->end->failed)
+        return;
+    verbs_print_head(s, "latency", bytes);
     if (!n) {
-        print_why(s, "latency", bytes, "no message came whole, there and back");
+        printf("why=no message came whole, there and back\n");
         return;
     }
-    verbs_print_head(s, "latency", bytes);
     samples_sort(times, n);
     printf("us=%.3f p99_us=%.3f trips=%d lost=%d\n", samples_quantile(times, n, 0.5),
            samples_quantile(times, n, 0.99), n, lost);
@@ -231,11 +226,10 @@ void verbs_stream(struct verbs_session *s, uint32_t bytes, double seconds)
         counts->received = s->end->counts.sent - sent;
         counts->valid_bytes = counts->last_bytes = counts->received * bytes;
     }
-    /* Over UD nothing is a figure, too. */
-    if (s->end->failed || (!counts->valid_bytes && s->plan->service != VERBS_UD)) {
-        print_why(s, "stream", bytes, "nothing arrived that could be handed over");
+    if (s->plan->service != VERBS_UD && counts->received < posted && !s->end->failed)
+        s->end->failed = "not all arrived in time";
+    if (s->end->failed)
         return;
-    }
     verbs_print_head(s, "stream", bytes);
     printf("MBps=%.3f valid_MBps=%.3f last_MBps=%.3f posted=%lu whole=%lu partial=%lu "
            "lost_percent=%.3f\n",

@@ -38,7 +38,7 @@ static void open_datagrams(struct native_end *native)
     diwarp_qp_attr_init(&attr);
     attr.type = plan->service == VERBS_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
     attr.cq = native->cq;
-    attr.max_recv_wr = 8 * VERBS_RECEIVES;
+    attr.max_recv_wr = 2 * VERBS_RECEIVES; /* of records, too */
     attr.max_msg_bytes = VERBS_BYTES_MAX;
     attr.record_time_ns = VERBS_RECORD_NS;
     const int rc = diwarp_create_qp(native->pd, &attr, &native->qp, &why);

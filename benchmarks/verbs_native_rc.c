@@ -32,7 +32,7 @@ void native_rc_connect(struct native_end *native, const struct diwarp_address *a
     diwarp_rc_qp_attr_init(&attr);
     attr.cq = native->cq;
     attr.max_send_wr = 2 * VERBS_SENDS;
-    attr.max_recv_wr = 2 * VERBS_RECEIVES;
+    attr.max_recv_wr = VERBS_RECEIVES;
     attr.max_sge = 1;
     if (native->end.plan->caller) {
         rc = diwarp_connect(native->pd, &attr, address, NULL, 0, &native->rc_qp, &why);

@@ -139,20 +139,29 @@ static int usage(const char *name)
 
 /* ---- both roles ---------------------------------------------------------------------------- */
 
+static void say_why(const struct verbs_session *s, const char *what, uint32_t bytes,
+                    const char *why)
+{
+    verbs_print_head(s, what, bytes);
+    printf("why=%s\n", why);
+}
+
+/* What failed once would fail again: later sizes are not tried. */
 static void measure(struct verbs_session *s, const struct options *opt)
 {
     for (int i = 0; i < opt->sizes.count; i++) {
         const uint32_t bytes = (uint32_t)opt->sizes.bytes[i];
         const char *lack = s->ops->lack(s->plan, bytes);
         if (lack) {
-            verbs_print_head(s, "lack", bytes);
-            printf("why=%s\n", lack);
+            say_why(s, "lack", bytes, lack);
             continue;
         }
         if (opt->trips && !s->end->failed)
             verbs_trips(s, bytes, opt->seconds);
         if (opt->stream && !s->end->failed)
             verbs_stream(s, bytes, opt->seconds);
+        if (s->end->failed)
+            say_why(s, "failed", bytes, s->end->failed);
         fflush(stdout);
     }
     raw_tell(s->control, &(struct verbs_message){.word = VERBS_BYE}, sizeof(struct verbs_message));
@@ -188,8 +197,6 @@ int verbs_run(int argc, char **argv, const struct verbs_ops *ops)
         measure(&s, &opt);
     else
         verbs_serve(&s);
-    if (s.end->failed)
-        verbs_die(s.end->failed, 0);
     ops->close(s.end);
     close(s.control);
     return 0;

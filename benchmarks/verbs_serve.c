@@ -11,7 +11,7 @@
 /* Polls that find nothing, after which the control connection is looked at, and the clock. */
 #define LOOK_EVERY 64
 /* After the last post: over UD partial records are handed over later, and nothing else comes. */
-#define QUIET_SECONDS_UD (3e-9 * VERBS_RECORD_NS)
+#define QUIET_SECONDS_UD (1e-9 * VERBS_RECORD_NS + 0.03)
 #define QUIET_SECONDS    5.0
 /* A caller that is silent for so long is gone. */
 #define CALLER_SECONDS 30.0
@@ -109,8 +109,9 @@ static bool is_over(const struct verbs_session *s, const struct sink *sink)
         return false;
     if (verbs_is_one_sided(s->plan))
         return true;
+    const struct verbs_counts come = since(now, &sink->before);
     return now->mark >= sink->mark &&
-           (verbs_is_silent(s->plan) || now->received - sink->before.received >= sink->posted);
+           (verbs_is_silent(s->plan) || come.received + come.partial >= sink->posted);
 }
 
 static void serve_stream(struct verbs_session *s)

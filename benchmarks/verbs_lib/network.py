@@ -17,8 +17,9 @@ PORT = 4793
 LOSS_RULES = """table netdev loss {{
     chain in {{
         type filter hook ingress device "{interface}" priority 0; policy accept;
+        ip protocol udp counter
         ip protocol udp ip frag-off & 16383 != 0 counter
-        ip protocol udp numgen random mod 100000 < {share} counter drop
+        ip protocol udp {chance} counter drop
     }}
 }}
 """
@@ -125,15 +126,15 @@ class Routed(Pair):
             jobs.run(["ip", "-n", end, "link", "set", INTERFACE, "mtu",
                       str(LARGE_MTU if large else MTU)], 10)
             jobs.run_quietly(self._netns(i) + ["nft", "delete", "table", "netdev", "loss"])
-            rules = LOSS_RULES.format(interface=INTERFACE, share=round(percent * 1000))
+            chance = f"numgen random mod 100000 < {round(percent * 1000)}" if percent < 100 else ""
+            rules = LOSS_RULES.format(interface=INTERFACE, chance=chance)
             jobs.run(self._netns(i) + ["nft", "-f", self._rules(f"loss{i}", rules)], 10)
 
-    def counted(self) -> tuple[int, int]:
-        """Since then: (fragments that came, packets that were dropped), of both hosts."""
-        fragments = dropped = 0
+    def counted(self) -> tuple[int, int, int]:
+        """Since then: (packets, fragments among them, what of them was dropped), at both hosts."""
+        totals = [0, 0, 0]
         for i in range(2):
             text = jobs.run(self._netns(i) + ["nft", "list", "table", "netdev", "loss"], 10)
-            packets = [int(n) for n in re.findall(r"counter packets (\d+)", text)]
-            fragments += packets[0]
-            dropped += packets[1]
-        return fragments, dropped
+            for k, packets in enumerate(re.findall(r"counter packets (\d+)", text)):
+                totals[k] += int(packets)
+        return totals[0], totals[1], totals[2]

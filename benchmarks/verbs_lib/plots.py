@@ -8,7 +8,7 @@ import os
 from compare_lib.plots import HEAD, run_scripts
 
 from .report import Report
-from .series import LAST, LATENCY, LOSS, RAW, VALID, WHOLE
+from .series import LAST, LATENCY, LOSS, LOST, RAW, VALID, WHOLE
 from .series import Figure, Series, quantities
 
 STYLES = {WHOLE: "", VALID: "dashtype 2", LAST: "dashtype 3", LATENCY: ""}
@@ -39,12 +39,13 @@ def write_script(report: Report, folder: str, stem: str, title: str, axis: str,
     """False: there is nothing to draw."""
     parts = []
     for i, curve in enumerate(curves):
-        name, series, quantity, _ = curve
+        name, series, quantity, loss = curve
         data = f"{stem}-{i}.dat"
         if not write_curve(report, os.path.join(folder, data), curve):
             continue
         dashes = "dashtype 4" if series.group == RAW else STYLES[quantity]
-        parts.append(f'"{data}" with yerrorlines pt {5 + i % 10} ps 0.6 lc {i + 1} {dashes} '
+        color = 1 + (i if loss is None else report.losses.index(loss))
+        parts.append(f'"{data}" with yerrorlines pt {5 + i % 10} ps 0.6 lc {color} {dashes} '
                      f'title "{name}"')
     if not parts:
         return False
@@ -65,7 +66,8 @@ def draw(report: Report, where: str, folder: str) -> tuple[list[str], str]:
     for series in report.series:
         if series.group == LOSS:
             curves = [(f"{loss:g} % lost, {quantity}", series, quantity, loss)
-                      for loss in report.losses for quantity in quantities(series)]
+                      for loss in report.losses for quantity in quantities(series)
+                      if quantity != LOST]
             wanted.append((stem_of(series), f"{series.name} segments, packets lost", "MB/s",
                            curves))
     return run_scripts(folder, [row[0] for row in wanted if write_script(report, folder, *row)])

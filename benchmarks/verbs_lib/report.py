@@ -9,7 +9,7 @@ import os
 from compare_lib.report import table
 from compare_lib.stats import Rounds
 
-from .series import LAST, LATENCY, LOSS, NATIVE, OF, RAW, VALID, WHOLE
+from .series import LAST, LATENCY, LOSS, LOST, NATIVE, OF, RAW, VALID, WHOLE
 from .series import Figure, Series, quantities
 
 TITLES = {
@@ -17,6 +17,7 @@ TITLES = {
     WHOLE: "whole messages, MB/s",
     VALID: "valid bytes of records, MB/s",
     LAST: "valid bytes of records whose last segment came, MB/s",
+    LOST: "messages that did not come whole, %",
 }
 CSV_FILES = ("rounds.csv", "summary.csv")
 NOT_RUN = "was not run"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 NATIVE, OF, RAW, LOSS = "native", "of", "raw", "loss"
 GROUPS = (NATIVE, OF, RAW, LOSS)
 # Figures. Whole: of messages that came whole; valid: bytes that came, of any; last: of these, those
-# of messages whose last segment came.
-LATENCY, WHOLE, VALID, LAST = "latency", "whole", "valid", "last"
+# of messages whose last segment came; lost: percent of the messages that did not come whole.
+LATENCY, WHOLE, VALID, LAST, LOST = "latency", "whole", "valid", "last", "lost"
 SIZES = [4**i for i in range(12)]
 QUICK_SIZES = [1, 4096, 65536, 1 << 20]
 LOSSES = [0.0, 0.1, 0.5, 1.0, 5.0]
@@ -70,7 +70,8 @@ def quantities(series: Series) -> tuple[str, ...]:
     """That a series has."""
     if series.group != LOSS:
         return (LATENCY, WHOLE)
-    return (WHOLE, VALID, LAST) if series.words == "ud,write" else (WHOLE,)
+    return {"ud,write": (WHOLE, VALID, LAST, LOST), "ud,send": (WHOLE, LOST)}.get(series.words,
+                                                                               (WHOLE,))
 
 
 def figures_of(series: Series, sizes: list[int], loss: float | None) -> list[Figure]:
@@ -79,7 +80,10 @@ def figures_of(series: Series, sizes: list[int], loss: float | None) -> list[Fig
 
 # ---- what programs print ------------------------------------------------------------------------
 
-FIELDS = {LATENCY: "us", WHOLE: "MBps", VALID: "valid_MBps", LAST: "last_MBps"}
+# Begins a line of what an error has cost: all figures of that size that were not printed before.
+FAILED = "failed"
+FIELDS = {LATENCY: "us", WHOLE: "MBps", VALID: "valid_MBps", LAST: "last_MBps",
+          LOST: "lost_percent"}
 
 
 def fields_of(line: str) -> dict[str, str]:
@@ -96,13 +100,14 @@ def readings(series: Series, output: str, loss: float | None) -> tuple[dict, dic
     for line in output.splitlines():
         what = line.split(" ", 1)[0]
         fields = fields_of(line)
-        if what not in ("latency", "stream", "lack") or "bytes" not in fields:
+        if what not in ("latency", "stream", "lack", FAILED) or "bytes" not in fields:
             continue
         for quantity in quantities(series):
-            of_line = what == "lack" or (what == "latency") == (quantity == LATENCY)
+            of_line = what in ("lack", FAILED) or (what == "latency") == (quantity == LATENCY)
             figure = Figure(quantity, int(fields["bytes"]), loss)
             if of_line and "why" in fields:
-                lacks[figure] = fields["why"]
+                if figure not in values:
+                    lacks[figure] = fields["why"]
             elif of_line and FIELDS[quantity] in fields:
                 values[figure] = float(fields[FIELDS[quantity]])
             elif of_line:

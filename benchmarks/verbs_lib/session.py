@@ -11,13 +11,15 @@ from compare_lib.schedule import Schedule, in_turn
 from compare_lib.stats import Rounds
 
 from .network import PORT, Loopback, Pair, Routed
-from .series import LARGE_DATAGRAM_BYTES, LATENCY, LOSS, OF, RAW, VALID
+from .series import FAILED, LARGE_DATAGRAM_BYTES, LATENCY, LOSS, MTU, OF, RAW, VALID
 from .series import Figure, Series, figures_of, readings
 
 # A process to start and to end; what a measure may take beyond its own time. The programs end
 # themselves, too, later.
 START_SECONDS = 20.0
 LATE_SECONDS = 4.0
+# Where so many are expected, none is no chance.
+SURE_DROPS = 20
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,19 @@ class Session(Schedule):
         for figure in figures_of(series, self.plan.sizes, task.loss):
             if figure not in values and figure not in lacks:
                 self.lacks[figure, series.name] = "the program printed no such figure"
-        return shown(values)
+        failed = [line for line in output.splitlines() if line.startswith(f"{FAILED} ")]
+        self.failures += bool(failed)
+        return shown(values) + (f"; {failed[0]}" if failed else "")
 
     def check_network(self, task: Task, values: dict, client: list[str]) -> None:
         """What did not happen is not to be reported as measured."""
-        fragments, dropped = self.routed.counted()
+        packets, fragments, dropped = self.routed.counted()
         most = max((figure.bytes for figure, value in values.items() if value), default=0)
-        if task.series.large and most > 2000 and not fragments:
+        if task.series.large and most > MTU and not fragments:
             raise jobs.JobFailed(client, "the router made no fragments", "")
         if not task.series.large and fragments:
             raise jobs.JobFailed(client, "datagrams came in fragments", "")
-        if task.loss >= 1 and not dropped and most > 0:
+        if packets * task.loss / 100 > SURE_DROPS and not dropped:
             raise jobs.JobFailed(client, "nothing was dropped", "")
 
     def on_failure(self, task: Task, failure: jobs.JobFailed) -> None:
@@ -131,7 +135,7 @@ class Session(Schedule):
 
     def raw_options(self, series: Series, place: Pair | Loopback) -> list[str]:
         sizes = ",".join(map(str, self.plan.sizes))
-        return ["-p", series.words, "-l", sizes, "-n", sizes, "-h", "0",
+        return ["-p", series.words, "-l", sizes, "-n", sizes,
                 "-r", "3", "-s", str(max(1, round(16 * self.plan.seconds))), "-d", "uni",
                 *place.raw_options]
 

@@ -18,10 +18,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..
 from compare_lib import jobs
 from compare_lib.stats import Rounds
 from verbs_lib import cli, plots, report, series, session
-from verbs_lib.series import LAST, LATENCY, LOSS, VALID, WHOLE, Figure
+from verbs_lib.series import LAST, LATENCY, LOSS, LOST, VALID, WHOLE, Figure
 
 BY_NAME = {s.name: s for s in series.SERIES}
 UD_SEND, UD_WRITE = BY_NAME["UD Send"], BY_NAME["UD Write-Record, 64 KiB"]
+RD_SEND = BY_NAME["RD Send, MTU"]
 PROGRAMS = {"verbs_native": "native", "verbs_of": "of", "raw_sockets": "raw",
             "diwarp-verbs": "front"}
 
@@ -74,9 +75,10 @@ class Readings(unittest.TestCase):
         self.assertEqual(lacks, {})
 
     def test_valid_bytes_with_loss(self):
-        values, _ = series.readings(UD_WRITE, "stream bytes=8 MBps=0 valid_MBps=4 last_MBps=2", 1.0)
+        values, _ = series.readings(UD_WRITE, "stream bytes=8 MBps=0 valid_MBps=4 "
+                                    "last_MBps=2 lost_percent=7", 1.0)
         self.assertEqual(values, {Figure(WHOLE, 8, 1.0): 0.0, Figure(VALID, 8, 1.0): 4.0,
-                                  Figure(LAST, 8, 1.0): 2.0})
+                                  Figure(LAST, 8, 1.0): 2.0, Figure(LOST, 8, 1.0): 7.0})
 
     def test_reasons(self):
         values, lacks = series.readings(UD_SEND, "lack bytes=8 why=too long = too long\n"
@@ -88,6 +90,15 @@ class Readings(unittest.TestCase):
                                  Figure(LATENCY, 9): "lost",
                                  Figure(WHOLE, 9): "the kernel cannot do it"})
 
+    def test_an_error_costs_what_was_not_printed_before(self):
+        output = "latency bytes=8 us=1\nfailed bytes=8 why=gone\nfailed bytes=9 why=gone"
+        values, lacks = series.readings(UD_SEND, output, None)
+        self.assertEqual(values, {Figure(LATENCY, 8): 1.0})
+        self.assertEqual(lacks, {figure: "gone" for figure in (
+            Figure(WHOLE, 8), Figure(LATENCY, 9), Figure(WHOLE, 9))})
+        s, _ = Sessions().run_one(session.Task(UD_SEND, None), output, Network())
+        self.assertEqual(s.failures, 1)
+
     def test_names_tell_series_apart(self):
         self.assertEqual(len(BY_NAME), len(series.SERIES))
         stems = [plots.stem_of(s) for s in series.SERIES if s.group == LOSS]
@@ -95,12 +106,12 @@ class Readings(unittest.TestCase):
 
 
 class Network:
-    """As network.Routed; `counted`: fragments, drops."""
+    """As network.Routed; `counted`: packets, fragments, drops."""
 
     addresses = ("10.0.0.1", "10.0.0.2")
     raw_options = ()
 
-    def __init__(self, counted=(0, 0)):
+    def __init__(self, counted=(0, 0, 0)):
         self.counts = counted
         self.settings = []
         self.ended = 0
@@ -145,11 +156,12 @@ class Sessions(unittest.TestCase):
 
     def test_a_network_that_does_nothing_is_no_measurement(self):
         output = "stream bytes=65536 MBps=1 valid_MBps=1 last_MBps=1"
-        for task, counted, fails in ((session.Task(UD_WRITE, 1.0), (9, 9), False),
-                                     (session.Task(UD_WRITE, 1.0), (0, 9), True),
-                                     (session.Task(UD_WRITE, 1.0), (9, 0), True),
-                                     (session.Task(UD_WRITE, 0.0), (9, 0), False),
-                                     (session.Task(BY_NAME["RD Send, MTU"], 0.0), (9, 0), True)):
+        for task, counted, fails in ((session.Task(UD_WRITE, 1.0), (3000, 9, 9), False),
+                                     (session.Task(UD_WRITE, 1.0), (3000, 0, 9), True),
+                                     (session.Task(UD_WRITE, 1.0), (3000, 9, 0), True),
+                                     (session.Task(UD_WRITE, 1.0), (99, 9, 0), False),
+                                     (session.Task(UD_WRITE, 0.0), (3000, 9, 0), False),
+                                     (session.Task(RD_SEND, 0.0), (99, 9, 0), True)):
             network = Network(counted)
             with contextlib.ExitStack() as stack:
                 if fails:
@@ -191,7 +203,7 @@ class Reports(unittest.TestCase):
             self.report.write_csv(folder)
             with open(os.path.join(folder, "summary.csv"), encoding="utf-8") as file:
                 lines = file.read().splitlines()
-            self.assertEqual(len(lines), 1 + 2 * 2 + 3 * 2 * 2)
+            self.assertEqual(len(lines), 1 + 2 * 2 + 4 * 2 * 2)
             self.assertIn("native,UD Send,whole,1,,11,10,12,3,", lines)
             self.assertIn("native,UD Send,whole,65536,,,,,0,it is lost", lines)
             drawn, _ = plots.draw(self.report, "here", folder)
