@@ -48,6 +48,11 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
 	benchmarks/npb/lu_constants.h
 
+# What the two programs of the verbs benchmark share, and its unit test.
+VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs_measure.h \
+	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
+	benchmarks/options.h benchmarks/samples.h
+
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
@@ -70,11 +75,6 @@ benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.
 	benchmarks/raw_server.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_raw_sockets_LDADD = libdiwarp_core.la
-
-# What the two programs of the verbs benchmark share.
-VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs_measure.h \
-	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
-	benchmarks/options.h benchmarks/samples.h
 
 noinst_PROGRAMS += benchmarks/verbs_native benchmarks/verbs_of
 benchmarks_verbs_native_SOURCES = benchmarks/verbs_native.c benchmarks/verbs_native.h \

@@ -204,12 +204,6 @@ static uint64_t post_all(struct verbs_session *s, uint32_t bytes, double stop)
     return pace.posted;
 }
 
-/* Percent of the messages that were posted. */
-static double lost_percent(uint64_t posted, uint64_t whole)
-{
-    return posted > whole ? 100.0 * (double)(posted - whole) / (double)posted : 0;
-}
-
 void verbs_stream(struct verbs_session *s, uint32_t bytes, double seconds)
 {
     begin(s, VERBS_STREAM, bytes);
@@ -237,5 +231,5 @@ void verbs_stream(struct verbs_session *s, uint32_t bytes, double seconds)
            verbs_rate(counts->valid_bytes, last - first),
            verbs_rate(counts->last_bytes, last - first), (unsigned long)posted,
            (unsigned long)counts->received, (unsigned long)counts->partial,
-           lost_percent(posted, counts->received));
+           verbs_lost_percent(posted, counts->received));
 }

@@ -69,4 +69,10 @@ static inline double verbs_rate(uint64_t bytes, double seconds)
     return seconds > 0 ? (double)bytes / seconds / 1e6 : 0;
 }
 
+/* Of the messages that were posted, those that did not come whole. */
+static inline double verbs_lost_percent(uint64_t posted, uint64_t whole)
+{
+    return posted > whole ? 100.0 * (double)(posted - whole) / (double)posted : 0;
+}
+
 #endif
