@@ -5,6 +5,10 @@ EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/mem
 	benchmarks/memory_lib/judge.py benchmarks/memory_lib/markdown.py \
 	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
 	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
+EXTRA_DIST += benchmarks/verbs benchmarks/verbs_lib/__init__.py benchmarks/verbs_lib/cli.py \
+	benchmarks/verbs_lib/network.py benchmarks/verbs_lib/plots.py \
+	benchmarks/verbs_lib/report.py benchmarks/verbs_lib/series.py \
+	benchmarks/verbs_lib/session.py test/bench/test_verbs.py
 EXTRA_DIST += benchmarks/profile benchmarks/profile_lib/__init__.py \
 	benchmarks/profile_lib/cases.py benchmarks/profile_lib/cli.py \
 	benchmarks/profile_lib/samples.py test/bench/test_profile.py
@@ -44,6 +48,11 @@ LU_NUMERICS = benchmarks/npb/lu_field.c benchmarks/npb/lu_flux.c benchmarks/npb/
 	benchmarks/npb/lu_sweep.c benchmarks/npb/lu_verify.c benchmarks/npb/lu.h \
 	benchmarks/npb/lu_constants.h
 
+# What the two programs of the verbs benchmark share, and its unit test.
+VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs_measure.h \
+	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
+	benchmarks/options.h benchmarks/samples.h
+
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
@@ -66,6 +75,13 @@ benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.
 	benchmarks/raw_server.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h
 benchmarks_raw_sockets_LDADD = libdiwarp_core.la
+
+noinst_PROGRAMS += benchmarks/verbs_native benchmarks/verbs_of
+benchmarks_verbs_native_SOURCES = benchmarks/verbs_native.c benchmarks/verbs_native.h \
+	benchmarks/verbs_native_rc.c $(VERBS_BENCH)
+benchmarks_verbs_native_LDADD = libdiwarp.la -libverbs
+benchmarks_verbs_of_SOURCES = benchmarks/verbs_of.c $(VERBS_BENCH)
+benchmarks_verbs_of_LDADD = -libverbs
 
 benchmarks_latency_bandwidth_SOURCES = benchmarks/latency_bandwidth.c benchmarks/mpi_bench.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h

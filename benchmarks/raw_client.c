@@ -255,7 +255,7 @@ static bool stream(struct client *c, struct raw_request *r, double payload,
 /* The numbers at the end of a stream's line; `payload` is that of a sample. */
 static void print_stream(const struct stream_figure *f, double payload, int samples)
 {
-    printf(" MBps=%.1f max_MBps=%.1f p10_MBps=%.1f cpu_s_per_GB=%.4f samples=%d\n",
+    printf(" MBps=%.3f max_MBps=%.3f p10_MBps=%.3f cpu_s_per_GB=%.4f samples=%d\n",
            payload / f->median / 1e6, payload / f->best / 1e6, payload / f->p90 / 1e6,
            f->cpu_seconds / payload * 1e9, samples);
     fflush(stdout);

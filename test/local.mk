@@ -226,7 +226,8 @@ UNIT_TESTS = \
 	test/unit/test_turns \
 	test/unit/test_ud_sources \
 	test/unit/test_udp \
-	test/unit/test_udp_open
+	test/unit/test_udp_open \
+	test/unit/test_verbs_bench
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 # Those that read test/vectors.
@@ -305,6 +306,7 @@ test_unit_test_bottleneck_LDADD = $(CMOCKA_LIBS) -lm
 test_unit_test_lu_fields_SOURCES = test/unit/test_lu_fields.c $(LU_NUMERICS)
 test_unit_test_lu_flow_SOURCES = test/unit/test_lu_flow.c $(LU_NUMERICS)
 test_unit_test_turns_SOURCES = test/unit/test_turns.c benchmarks/turns.c benchmarks/turns.h
+test_unit_test_verbs_bench_SOURCES = test/unit/test_verbs_bench.c $(VERBS_BENCH)
 test_unit_test_npb_SOURCES = test/unit/test_npb.c benchmarks/npb/radix_digit.c
 test_unit_test_rc_protocol_SOURCES = test/unit/test_rc_protocol.c test/unit/fake_streams.c
 test_unit_test_rc_protocol_reads_SOURCES = test/unit/test_rc_protocol_reads.c \

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Options of benchmarks/verbs, and the order of things."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+
+from compare_lib import cores
+from compare_lib.command_line import build_folder, die, folder, kept_when_stopped
+from compare_lib.command_line import names_of, output_folder, positive, remove_older
+from compare_lib.command_line import run_to_the_end
+from compare_lib.hosts import NoHosts
+
+from . import plots
+from .network import Loopback, Pair, Routed
+from .report import CSV_FILES, Report
+from .series import GROUPS, LOSS, LOSSES, NATIVE, OF, QUICK_LOSSES, QUICK_SIZES, RAW
+from .series import SERIES, SIZES
+from .session import Plan, Session, find_programs
+
+BYTES_MAX = 4 << 20
+SIZES_MAX = 32
+ROUNDS, SECONDS = 5, 0.3
+QUICK_ROUNDS, QUICK_SECONDS = 1, 0.02
+UNITS = {"K": 1 << 10, "M": 1 << 20}
+ABOUT = f"""UD, RD and RC at the level of verbs: half round trips and bandwidth by message size,
+over diwarp's API ({NATIVE}), over libibverbs with the front ({OF}), and of the raw sockets ({RAW});
+and bandwidth while packets are lost ({LOSS}), over UD also of the valid bytes of records, in
+segments of the MTU and in datagrams of 64 KiB that a router breaks up."""
+EXIT_TEXT = """exit status: 0 all that is possible here was measured; 1 a run failed; 2 wrong use,
+or a program is not there. DIWARP_BUILD (build folder) may be set in the environment."""
+
+
+def size_list(text: str) -> list[int]:
+    sizes = set()
+    for word in text.split(","):
+        digits, unit = (word[:-1], UNITS[word[-1]]) if word[-1:] in UNITS else (word, 1)
+        if not digits.isdecimal() or not 1 <= int(digits) * unit <= BYTES_MAX:
+            raise argparse.ArgumentTypeError(f"'{word}' is no size from 1 to 4M")
+        sizes.add(int(digits) * unit)
+    if len(sizes) > SIZES_MAX:
+        raise argparse.ArgumentTypeError(f"more than {SIZES_MAX} sizes")
+    return sorted(sizes)
+
+
+def loss_list(text: str) -> list[float]:
+    losses = set()
+    for word in text.split(","):
+        try:
+            value = float(word)
+        except ValueError:
+            value = -1.0
+        # Of 100000 packets a whole number.
+        if not 0 <= value <= 100 or round(value * 1000) != value * 1000:
+            raise argparse.ArgumentTypeError(f"'{word}' is no loss from 0 to 100 %")
+        losses.add(value)
+    return sorted(losses)
+
+
+def seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.001 <= value <= 60:
+        raise argparse.ArgumentTypeError(f"'{text}' is no time from 0.001 to 60 s")
+    return value
+
+
+def parse_options(words: list[str]) -> argparse.Namespace:
+    p = argparse.ArgumentParser(prog="verbs", description=ABOUT, epilog=EXIT_TEXT,
+                                allow_abbrev=False)
+    p.add_argument("--quick", action="store_true",
+                   help=f"{QUICK_ROUNDS} round of {QUICK_SECONDS} s, few sizes and losses, unless "
+                   "these are given: everything once, no figure worth much")
+    p.add_argument("--rounds", type=positive, metavar="N", help=f"interleaved (default {ROUNDS})")
+    p.add_argument("--seconds", type=seconds, metavar="S", help=f"of a measure (default {SECONDS})")
+    p.add_argument("--sizes", type=size_list, metavar="N,...",
+                   help="bytes, or with K, M (default powers of 4 from 1 to 4M)")
+    p.add_argument("--loss", type=loss_list, metavar="PERCENT,...",
+                   help=f"default {','.join(f'{loss:g}' for loss in LOSSES)}")
+    p.add_argument("--only", type=names_of(GROUPS), metavar="GROUP,...", default=list(GROUPS),
+                   help=f"of {', '.join(GROUPS)} (default all)")
+    p.add_argument("--bindir", type=folder, metavar="DIR",
+                   help="folder of the programs (default: the build folder)")
+    p.add_argument("--csv", metavar="DIR",
+                   help="where CSV files and plots go (default: verbs-results/ in the build "
+                   "folder, or here)")
+    options = p.parse_args(words)
+    quick = options.quick
+    options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
+    options.seconds = options.seconds or (QUICK_SECONDS if quick else SECONDS)
+    options.sizes = options.sizes or (QUICK_SIZES if quick else SIZES)
+    options.loss = options.loss if options.loss is not None else (QUICK_LOSSES if quick
+                                                                  else LOSSES)
+    return options
+
+
+def plain_network(stack: contextlib.ExitStack) -> Pair | Loopback:
+    try:
+        return stack.enter_context(Pair())
+    except NoHosts as error:
+        print(f"on this host's loopback, for {error}")
+        return stack.enter_context(Loopback())
+
+
+def lossy_network(stack: contextlib.ExitStack) -> tuple[Routed | None, str]:
+    """(network, why there is none)"""
+    try:
+        return stack.enter_context(Routed()), ""
+    except NoHosts as error:
+        return None, f"packets cannot be lost here: {error}"
+
+
+def write_files(report: Report, where: str, path: str) -> None:
+    remove_older(path, CSV_FILES)
+    pictures = os.path.join(path, "plots")
+    if os.path.isdir(pictures):
+        remove_older(pictures, filter(plots.is_ours, os.listdir(pictures)))
+    report.write_csv(path)
+    drawn, why = plots.draw(report, where, pictures)
+    if why:
+        print(f"no plot: {why}")
+    print(", ".join([f"written: {path}: {', '.join(CSV_FILES)}", *map(os.path.basename, drawn)]))
+
+
+def measure(options: argparse.Namespace) -> int:
+    try:
+        programs = find_programs(options.bindir, build_folder())
+    except FileNotFoundError as missing:
+        die(f"program {missing} not found; build first, or give --bindir DIR")
+    path = output_folder(options.csv, "verbs-results")
+    chosen = [s for s in SERIES if s.group in options.only]
+    with contextlib.ExitStack() as stack:
+        plain, routed, no_loss = None, None, ""
+        if options.only != [LOSS]:
+            plain = plain_network(stack)
+        if LOSS in options.only:
+            routed, no_loss = lossy_network(stack)
+        run = [s for s in chosen if not s.lack and (s.group != LOSS or routed)]
+        session = Session(Plan(run, options.sizes, options.loss, options.rounds, options.seconds,
+                               programs), plain, routed)
+        for series in chosen:
+            why = series.lack or (no_loss if series.group == LOSS else "")
+            if why:
+                session.lack(series, options.loss if series.group == LOSS else [None], why)
+        where = plain.title if plain else routed.title if routed else "nowhere"
+        print(f"verbs; {len(cores.allowed())} cores; {where}; {options.rounds} rounds of "
+              f"{options.seconds:g} s a measure", flush=True)
+        report = Report(session.results, session.lacks, chosen, options.sizes, options.loss)
+        with kept_when_stopped(session.results, lambda: write_files(report, where, path)):
+            session.run_rounds()
+            print("\nMedians of the rounds; in brackets (high - low) / median. MB = 10^6 bytes."
+                  f"\n\n{report.text()}\n")
+    return int(session.failures > 0)
+
+
+def main(words: list[str]) -> int:
+    options = parse_options(words)
+    return run_to_the_end(lambda: measure(options))
