@@ -21,9 +21,9 @@ TITLES = {
 }
 CSV_FILES = ("rounds.csv", "summary.csv")
 NOT_RUN = "was not run"
-LARGE_TEXT = ("64 KiB datagrams: diwarp itself sends none beyond its interface's MTU, and all "
-              "with DF; here the\ninterfaces have an MTU of 65535, and a router clears DF and breaks "
-              "datagrams up for an MTU of 1500.")
+LARGE_TEXT = """64 KiB datagrams: diwarp itself sends none beyond its interface's MTU, and all with
+DF; here the interfaces have an MTU of 65535, and a router clears DF and breaks datagrams up for an
+MTU of 1500."""
 
 
 class Notes:
