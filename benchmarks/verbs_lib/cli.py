@@ -146,9 +146,10 @@ def measure(options: argparse.Namespace) -> int:
             why = series.lack or (no_loss if series.group == LOSS else "")
             if why:
                 session.lack(series, options.loss if series.group == LOSS else [None], why)
-        where = plain.title if plain else routed.title if routed else "nowhere"
-        print(f"verbs; {len(cores.allowed())} cores; {where}; {options.rounds} rounds of "
-              f"{options.seconds:g} s a measure", flush=True)
+        where = plain.title if plain else ""
+        places = list(filter(None, [where, f"with loss {routed.title}" if routed else ""]))
+        print(f"verbs; {'; '.join([f'{len(cores.allowed())} cores', *places])}; {options.rounds} "
+              f"rounds of {options.seconds:g} s a measure", flush=True)
         report = Report(session.results, session.lacks, chosen, options.sizes, options.loss)
         with kept_when_stopped(session.results, lambda: write_files(report, where, path)):
             session.run_rounds()

@@ -21,6 +21,9 @@ TITLES = {
 }
 CSV_FILES = ("rounds.csv", "summary.csv")
 NOT_RUN = "was not run"
+LARGE_TEXT = """64 KiB datagrams: diwarp itself sends none beyond its interface's MTU, and all with
+DF; here the interfaces have an MTU of 65535, and a router clears DF and breaks datagrams up for an
+MTU of 1500."""
 
 
 class Notes:
@@ -100,7 +103,8 @@ class Report:
                 for quantity in quantities(series)]
 
     def text(self) -> str:
-        return "\n\n".join(self.plain_tables() + self.loss_tables())
+        large = [LARGE_TEXT] if any(series.large for series in self.series) else []
+        return "\n\n".join(self.plain_tables() + self.loss_tables() + large)
 
     # ---- files ----------------------------------------------------------------------------------
 
