@@ -256,6 +256,7 @@ RNIC_TESTS = \
 	test/net/test_queue_pairs_end \
 	test/net/test_rc_connections \
 	test/net/test_rc_loopback \
+	test/net/test_rc_operations \
 	test/net/test_rc_waits \
 	test/net/test_sealed \
 	test/net/test_sleep \

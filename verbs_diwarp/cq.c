@@ -1,18 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/cq.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/channel.h"
-#include "verbs_diwarp/query.h"
-#include "verbs_diwarp/rc.h"
-
-#define BATCH 16
 
 void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
 {
@@ -47,174 +40,6 @@ void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)
     cq->count = kept;
 }
 
-/* The header of a datagram with GIDs (InfiniBand 8.3). RoCE version 2 has an IPv4 header in its
- * last 20 bytes instead (annex A17.4.5.2), but programs look for the GIDs: UCX drops what has none
- * of its own there. */
-static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
-                    const struct diwarp_wc *done)
-{
-    const uint32_t source = htonl(done->src.job);
-    struct ibv_grh grh = {.version_tclass_flow = htonl(6u << 28),
-                          .paylen = htons((uint16_t)done->wc.byte_len),
-                          .next_hdr = 0x1b, /* InfiniBand */
-                          .hop_limit = 64};
-    dv_put_gid(&grh.sgid, (const uint8_t *)&source);
-    dv_put_gid(&grh.dgid, context->gids[0].ip);
-    const uint8_t *from = (const uint8_t *)&grh;
-    for (unsigned i = 0; i < recv->lead_count; i++) {
-        memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
-        from += recv->lead[i].iov_len;
-    }
-}
-
-static void release(struct dv_qp *qp, struct dv_recv *recv)
-{
-    recv->posted = false;
-    *(recv->older ? &recv->older->newer : &qp->oldest) = recv->newer;
-    *(recv->newer ? &recv->newer->older : &qp->newest) = recv->older;
-    qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
-}
-
-static uint32_t lead_bytes(const struct dv_recv *recv)
-{
-    size_t bytes = 0;
-    for (unsigned i = 0; i < recv->lead_count; i++)
-        bytes += recv->lead[i].iov_len;
-    return (uint32_t)bytes;
-}
-
-/* Its receives name memory that is no longer registered; none is filled from now on. */
-static void fail(struct dv_qp *qp)
-{
-    diwarp_set_qkey(qp->core, dv_random_qkey());
-    dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
-    dv_flush_recvs(qp);
-}
-
-/* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
-static void deliver(struct dv_context *context, const struct diwarp_wc *done)
-{
-    if ((unsigned)done->wc.opcode == DIWARP_WC_CONNECT_REQUEST) {
-        dv_rc_called(context, done);
-        return;
-    }
-    if (done->rc_qp) {
-        dv_rc_deliver(diwarp_rc_qp_context(done->rc_qp), done);
-        return;
-    }
-    struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
-    if (done->wc.opcode == (enum ibv_wc_opcode)DIWARP_WC_RECORD)
-        diwarp_release_record(done->record);
-    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num || done->wc.opcode != IBV_WC_RECV)
-        return;
-    struct ibv_wc wc = done->wc;
-    struct dv_recv *recv = &qp->recvs[wc.wr_id];
-    if (!recv->posted) /* flushed meanwhile */
-        return;
-    if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
-        wc.status = IBV_WC_LOC_LEN_ERR;
-    if (!wc.status)
-        put_grh(context, recv, done);
-    wc.wr_id = recv->wr_id;
-    wc.byte_len += DV_GRH_BYTES;
-    wc.wc_flags |= IBV_WC_GRH;
-    wc.imm_data = htonl(done->wc.imm_data);
-    release(qp, recv);
-    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
-    if (wc.status == IBV_WC_LOC_PROT_ERR)
-        fail(qp);
-}
-
-int dv_progress(struct dv_context *context)
-{
-    struct diwarp_wc done[BATCH];
-    int n, all = 0;
-    if (!context->core) /* closed */
-        return 0;
-    do {
-        n = diwarp_poll_cq(context->core, BATCH, done);
-        for (int i = 0; i < n; i++)
-            deliver(context, &done[i]);
-        all += n > 0 ? n : 0;
-    } while (n == BATCH);
-    return n < 0 ? n : all;
-}
-
-void dv_flush_recvs(struct dv_qp *qp)
-{
-    struct ibv_wc wc = {
-        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
-    while (qp->oldest) {
-        wc.wr_id = qp->oldest->wr_id;
-        release(qp, qp->oldest);
-        dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
-    }
-}
-
-/* A Send has its place in the send queue until its completion is polled. */
-static void give_place(struct dv_context *context, const struct ibv_wc *wc)
-{
-    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
-    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
-        qp->unpolled--;
-}
-
-int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
-{
-    struct dv_cq *cq = dv_cq_of(ibv_cq);
-    struct dv_context *context = dv_context_of(ibv_cq->context);
-    int taken = 0;
-    dv_lock(context);
-    if (!cq->count && dv_progress(context) < 0)
-        cq->overrun = true;
-    for (; taken < n && cq->count; taken++, cq->count--) {
-        wc[taken] = cq->entries[cq->head];
-        give_place(context, &wc[taken]);
-        cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
-    }
-    const bool overrun = cq->overrun && !taken;
-    dv_unlock(context);
-    return overrun ? -EIO : taken;
-}
-
-/* In the helper's thread, while the program neither polls nor posts. */
-static int run_for_sleepers(void *arg)
-{
-    struct dv_context *context = arg;
-    if (pthread_mutex_trylock(&context->lock))
-        return -EBUSY;
-    const int n = dv_progress(context);
-    dv_unlock(context);
-    return n;
-}
-
-/* How often the helper looks whether the program is away: what an event may come late by. */
-#define LOOK_NS 50000
-
-int dv_start_helper(struct dv_context *context)
-{
-    const struct diwarp_helper_attr attr = {.cq = context->core,
-                                            .run = run_for_sleepers,
-                                            .arg = context,
-                                            .all = true,
-                                            .look_ns = LOOK_NS};
-    return context->helper ? 0 : diwarp_start_helper(&attr, &context->helper);
-}
-
-int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
-{
-    struct dv_context *context = dv_context_of(ibv_cq->context);
-    struct dv_cq *cq = dv_cq_of(ibv_cq);
-    dv_lock(context);
-    const int rc = -dv_start_helper(context);
-    if (!rc && !cq->armed)
-        context->armed_count++;
-    if (!rc && cq->armed != DV_ARMED)
-        cq->armed = solicited_only ? DV_ARMED_SOLICITED : DV_ARMED;
-    dv_unlock(context);
-    return rc;
-}
-
 /* ---- libibverbs' ---- */
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_context,
@@ -244,36 +69,6 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *ibv_context, int cqe, void *cq_
     return &cq->cq;
 }
 
-int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
-{
-    if (!dv_is_ours(ibv_cq->context))
-        return DV_REAL(ibv_resize_cq)(ibv_cq, cqe);
-    struct dv_context *context = dv_context_of(ibv_cq->context);
-    struct dv_cq *cq = dv_cq_of(ibv_cq);
-    if (cqe < 1 || cqe > DV_MAX_CQE)
-        return EINVAL;
-    struct ibv_wc *entries = calloc((size_t)cqe, sizeof *entries);
-    if (!entries)
-        return ENOMEM;
-    dv_lock(context);
-    while (dv_progress(context) > 0) /* what has completed counts */
-        ;
-    if ((uint32_t)cqe < cq->count) {
-        dv_unlock(context);
-        free(entries);
-        return EINVAL;
-    }
-    for (uint32_t i = 0; i < cq->count; i++)
-        entries[i] = cq->entries[(cq->head + i) % cq->size];
-    free(cq->entries);
-    cq->entries = entries;
-    cq->size = (uint32_t)cqe;
-    cq->head = 0;
-    ibv_cq->cqe = cqe;
-    dv_unlock(context);
-    return 0;
-}
-
 int ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
     if (!dv_is_ours(ibv_cq->context))
@@ -288,8 +83,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     if (busy)
         return EBUSY;
     dv_channel_leave(cq);
-    dv_async_leave(context, &(struct ibv_async_event){.element.cq = ibv_cq,
-                                                      .event_type = IBV_EVENT_CQ_ERR});
+    dv_async_leave(context,
+                   &(struct ibv_async_event){.element.cq = ibv_cq, .event_type = IBV_EVENT_CQ_ERR});
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
-#include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/device.h"
+#include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/query.h"

@@ -40,8 +40,8 @@
 struct dv_context {
     struct diwarp_device *device;
     struct diwarp_pd *port_pd;
-    struct diwarp_qp *port_qp;    /* keeps the port; nothing is sent by it or to it */
-    struct diwarp_cq *core;       /* of all queue pairs: completions are sorted into dv_cq */
+    struct diwarp_qp *port_qp;        /* keeps the port; nothing is sent by it or to it */
+    struct diwarp_cq *core;           /* of all queue pairs: completions are sorted into dv_cq */
     struct diwarp_listener *listener; /* NULL: it has had no queue pair of RC */
     struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;

@@ -39,6 +39,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/memory.h \
+	verbs_diwarp/poll.c \
+	verbs_diwarp/poll.h \
 	verbs_diwarp/post.c \
 	verbs_diwarp/post.h \
 	verbs_diwarp/qp.c \

@@ -8,8 +8,10 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/memory.h"
+#include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/rc_queues.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
@@ -72,6 +74,17 @@ static bool is_in_error(const struct dv_qp *qp)
     return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
 }
 
+/* The other side may have got some of a full queue meanwhile. */
+static int check_rc_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before)
+{
+    int rc = dv_rc_check_send(qp, wr, before);
+    if (rc == ENOMEM) {
+        (void)dv_progress(dv_context_of(dv_ibv_qp(qp)->context));
+        rc = dv_rc_check_send(qp, wr, before);
+    }
+    return rc;
+}
+
 /* Whether a request may be posted, after so many others that each take a place in the send queue: 0
  * or a positive errno. *ah: where it goes, of UD. */
 static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before,
@@ -81,7 +94,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t b
     if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
         return EINVAL;
     if (qp->rc)
-        return is_in_error(qp) ? 0 : dv_rc_check_send(qp, wr, before);
+        return is_in_error(qp) ? 0 : check_rc_send(qp, wr, before);
     if (before >= qp->cap.max_send_wr - qp->unpolled)
         return ENOMEM;
     if (is_in_error(qp))

@@ -7,6 +7,7 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/rc.h"
@@ -148,8 +149,10 @@ struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_in
     dv_lock(context);
     if (!take_number(context, qp))
         rc = ENOMEM;
-    else
-        rc = attr->qp_type == IBV_QPT_RC ? dv_rc_init(qp, attr) : -open_core(qp);
+    else if (attr->qp_type == IBV_QPT_UD)
+        rc = -open_core(qp);
+    else if (!(rc = -dv_start_helper(context))) /* it is read and written though nobody polls */
+        rc = dv_rc_init(qp, attr);
     if (rc)
         context->qps[dv_ibv_qp(qp)->qp_num & DV_INDEX_MASK] = NULL;
     else

@@ -114,8 +114,8 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
         return;
     }
     struct dv_rc *rc = qp->rc;
-    struct diwarp_rc_qp **core = memcmp(&to.caller, &to.called, sizeof to.caller) ? &rc->core
-                                                                                  : &rc->loop;
+    struct diwarp_rc_qp **core =
+        memcmp(&to.caller, &to.called, sizeof to.caller) ? &rc->core : &rc->loop;
     reject_waiting(rc); /* who calls again has given up the last one */
     rc->request = wc->request;
     rc->caller = to.caller;
@@ -157,9 +157,9 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
     qp->ex.qp_base.state = qp->attr.qp_state = IBV_QPS_ERR;
     dv_rc_queues_flush(qp, status);
     if (!was && qp->ex.qp_base.srq)
-        dv_async_push(context, &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
-                                                         .event_type =
-                                                             IBV_EVENT_QP_LAST_WQE_REACHED});
+        dv_async_push(context,
+                      &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
+                                                .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
 }
 
 /* What the other side's Terminate says of a request of ours (RFC 5040 4.8: layer, type, code). */
@@ -188,10 +188,16 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     else if (wc->status == IBV_WC_REM_OP_ERR)
         dv_rc_fail(qp, status_of(wc->vendor_err));
     else if (rc->send_count)
-        dv_rc_fail(qp, wc->status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR
-                                                         : IBV_WC_RETRY_EXC_ERR);
+        dv_rc_fail(qp,
+                   wc->status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
     else
         rc->lost = true; /* nobody is told before he sends, as over InfiniBand */
+}
+
+static void fail_if(struct dv_qp *qp, enum ibv_wc_status status)
+{
+    if (status != IBV_WC_SUCCESS)
+        dv_rc_fail(qp, status);
 }
 
 void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
@@ -199,7 +205,12 @@ void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
     if ((unsigned)done->wc.opcode == DIWARP_WC_DISCONNECTED)
         disconnected(qp, done);
     else
-        dv_rc_queues_deliver(qp, done);
+        fail_if(qp, dv_rc_queues_deliver(qp, done));
+}
+
+void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    fail_if(qp, dv_rc_queues_send(qp, wr));
 }
 
 /* ---- making ---- */
@@ -207,12 +218,10 @@ void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 int dv_rc_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
-    int rc = -dv_start_helper(context); /* who does not poll is read and written all the same */
-    if (!rc && !context->listener)
+    int rc = 0;
+    if (!context->listener)
         rc = -diwarp_listen(context->port_pd, context->core, &context->listener, NULL);
-    if (!rc)
-        rc = dv_rc_queues_init(qp, attr);
-    return rc;
+    return rc ? rc : dv_rc_queues_init(qp, attr);
 }
 
 void dv_rc_fini(struct dv_qp *qp)

@@ -19,12 +19,8 @@ void dv_rc_reset(struct dv_qp *qp);
 /* It is in error: the oldest send ends with that status, all else that was posted is flushed. */
 void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status);
 
-/* Whether it may be posted after so many others: 0 or a positive errno. */
-int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before);
-/* One that has been checked. */
+/* One that dv_rc_check_send() has found good. */
 void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
-/* 0 or a positive errno. */
-int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
 /* What diwarp completed, of this queue pair; or a call for one of the context. */
 void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 void dv_rc_called(struct dv_context *context, const struct diwarp_wc *call);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "verbs_diwarp/cq.h"
-#include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/srq.h"
 
 /* In the wr_id of a read that asks whether the requests before that number have come. */
@@ -98,8 +97,8 @@ static void ask(struct dv_qp *qp)
         rc->asked = number;
 }
 
-/* Hands to diwarp what it takes. */
-static void hand_over(struct dv_qp *qp)
+/* Hands to diwarp what it takes. Why the oldest cannot be sent, or IBV_WC_SUCCESS. */
+static enum ibv_wc_status hand_over(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
     bool signaled = false;
@@ -121,10 +120,9 @@ static void hand_over(struct dv_qp *qp)
         ask(qp);
     else if (rc->handed != before)
         diwarp_rc_flush(dv_context_of(qp->ex.qp_base.context)->core);
-    if (rc->unsendable && !rc->handed)
-        dv_rc_fail(qp, rc->unsendable);
-    else if (rc->lost && rc->send_count)
-        dv_rc_fail(qp, IBV_WC_RETRY_EXC_ERR);
+    if (rc->lost && rc->send_count)
+        return IBV_WC_RETRY_EXC_ERR;
+    return rc->handed ? IBV_WC_SUCCESS : rc->unsendable;
 }
 
 /* Inline data go by the key of the whole process. */
@@ -164,17 +162,15 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
         total += wr->sg_list[i].length;
     if (total > DV_RC_MSG_BYTES || (is_inline && total > qp->cap.max_inline_data))
         return EINVAL;
-    if (rc->send_count + before >= dv_rc_room(qp)) /* TCP may have taken some meanwhile */
-        (void)dv_progress(dv_context_of(qp->ex.qp_base.context));
     return rc->send_count + before >= dv_rc_room(qp) ? ENOMEM : 0;
 }
 
-void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
+enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     struct dv_rc_send *send = send_at(qp, qp->rc->send_count++);
     *send = (struct dv_rc_send){.wr = *wr};
     copy_data(qp, send, wr);
-    hand_over(qp);
+    return hand_over(qp);
 }
 
 /* ---- receives ---- */
@@ -226,13 +222,13 @@ static void confirm(struct dv_rc *rc, uint64_t wr_id)
         rc->asked = rc->confirmed;
 }
 
-void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
+enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct dv_rc *rc = qp->rc;
     const unsigned opcode = (unsigned)done->wc.opcode;
     if (opcode & IBV_WC_RECV) {
         received(qp, done);
-        return;
+        return IBV_WC_SUCCESS;
     }
     /* Why others have failed is told last, by DISCONNECTED. */
     if (opcode != DIWARP_WC_CONNECTED && done->wc.status == IBV_WC_SUCCESS)
@@ -241,7 +237,7 @@ void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
         rc->refused = done->wc.wr_id;
     while (rc->send_count && rc->first_send < rc->confirmed)
         pop_send(qp, IBV_WC_SUCCESS);
-    hand_over(qp);
+    return hand_over(qp);
 }
 
 void dv_rc_queues_closed(struct dv_qp *qp)
@@ -254,9 +250,8 @@ void dv_rc_queues_closed(struct dv_qp *qp)
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
 {
     struct dv_rc *rc = qp->rc;
-    struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR,
-                        .opcode = IBV_WC_RECV,
-                        .qp_num = qp->ex.qp_base.qp_num};
+    struct ibv_wc wc = {
+        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->ex.qp_base.qp_num};
     for (; rc->send_count; status = IBV_WC_WR_FLUSH_ERR)
         pop_send(qp, status);
     if (rc->recvs)

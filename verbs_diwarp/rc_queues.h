@@ -49,6 +49,13 @@ struct dv_rc {
 
 int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr);
 void dv_rc_queues_fini(struct dv_qp *qp);
+/* Whether a Send may be posted after so many others: 0 or a positive errno. */
+int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before);
+/* One that is good. Why the oldest cannot be sent now, which the queue pair fails with, or
+ * IBV_WC_SUCCESS. */
+enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
+/* 0 or a positive errno. */
+int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
 /* Without a word. */
 void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest send with that status. */
@@ -56,7 +63,8 @@ void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status);
 /* The other side has closed in order: what TCP took of Sends and writes before is done, whether it
  * wanted them or not. */
 void dv_rc_queues_closed(struct dv_qp *qp);
-void dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
+/* As dv_rc_queues_send(). */
+enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 
 /* Sends that there is room for. */
 static inline uint32_t dv_rc_room(const struct dv_qp *qp)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/async.h"
-#include "verbs_diwarp/rc_queues.h"
 
 static struct dv_srq *srq_of(struct ibv_srq *srq)
 {
@@ -52,7 +51,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
     if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
         return dv_fail(EINVAL);
     struct dv_srq *srq = calloc(1, sizeof *srq);
-    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr, attr->attr.max_sge))) {
+    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr,
+                                                attr->attr.max_sge))) {
         free(srq);
         return dv_fail(ENOMEM);
     }

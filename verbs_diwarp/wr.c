@@ -196,11 +196,11 @@ static int complete(struct ibv_qp_ex *ex)
 uint64_t dv_wr_ops(enum ibv_qp_type type)
 {
     const uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    return type != IBV_QPT_RC ? sends
-                              : sends | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
-                                    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                                    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    return type != IBV_QPT_RC
+               ? sends
+               : sends | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
+                     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
+                     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
 int dv_wr_init(struct dv_qp *qp)

@@ -52,11 +52,11 @@ enum diwarp_rc_wc_opcode {
     DIWARP_WC_CONNECTED,
     /* It never was, or no longer is, connected. IBV_WC_SUCCESS: closed in order by the other side.
      * IBV_WC_REM_OP_ERR: one side sent Terminate (wc.vendor_err: layer << 12 | type << 8 | code,
-     * RFC 5040 4.8; wc.wc_flags: DIWARP_WC_TERMINATED_HERE or 0). IBV_WC_RETRY_EXC_ERR: TCP lost it, or the time is over.
-     * IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why. IBV_WC_LOC_PROT_ERR: what was to be
-     * sent is no memory of ours (found by TCP; the CRC would crash). IBV_WC_LOC_QP_OP_ERR: no
-     * memory to send it. All posted requests have completed, with IBV_WC_WR_FLUSH_ERR, before. The
-     * last completion of a QP; destroy it then. */
+     * RFC 5040 4.8; wc.wc_flags: DIWARP_WC_TERMINATED_HERE or 0). IBV_WC_RETRY_EXC_ERR: TCP lost
+     * it, or the time is over. IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why.
+     * IBV_WC_LOC_PROT_ERR: what was to be sent is no memory of ours (found by TCP; the CRC would
+     * crash). IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed, with
+     * IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
     DIWARP_WC_DISCONNECTED,
 };
 
@@ -72,9 +72,9 @@ struct diwarp_rc_qp_attr {
     uint32_t max_send_wr;    /* then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* without srq */
     uint32_t max_sge;        /* of a work request: 1 to 16; its memory is kept for each */
-    uint32_t max_rd_atomic;  /* RDMA reads and atomics under way at once, each way: ORD and IRD. Where one side
-                              * has 0, the other's posts give -EINVAL; a read posted before that was
-                              * known ends the connection (vendor_err 0x2006, insufficient IRD) */
+    uint32_t max_rd_atomic;  /* RDMA reads and atomics under way, each way: ORD and IRD. Where one
+                              * side has 0, the other's posts give -EINVAL; one posted before that
+                              * was known ends the connection (vendor_err 0x2006) */
     int access;              /* enum ibv_access_flags: what the other side may do to regions that
                               * allow it, too */
     bool markers;            /* ask the other side for MPA markers (RFC 5044 4.3) */
@@ -87,7 +87,8 @@ struct diwarp_rc_qp_attr {
                                   * orderly close. UINT64_MAX: for ever */
 };
 
-/* Defaults: all access, no markers, CRC, revision 2, 128 sends, 128 receives, 4 elements, 16 reads, 10 s. */
+/* Defaults: all access, no markers, CRC, revision 2, 128 sends, 128 receives, 4 elements, 16 reads,
+ * 10 s. */
 DIWARP_EXPORT void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr);
 
 /* Private data of a request, answer or rejection: what MPA has room for, less our own. */
@@ -133,18 +134,18 @@ DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
 DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf, size_t len);
 
 /* SEND (IBV_SEND_SOLICITED: with Solicited Event), SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
- * RDMA_WRITE_WITH_IMM (counts as two), RDMA_READ, ATOMIC_CMP_AND_SWP, ATOMIC_FETCH_AND_ADD (like reads,
- * of 8 aligned bytes); one work request, not a list; immediate data in host byte order. 0, or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all).
- * DIWARP_SEND_LAZY: not before the next poll or diwarp_rc_flush(), but for a long queue or a post
- * without it. IBV_SEND_INLINE: taken by TCP now, or -EAGAIN and nothing of it was sent (always with
- * LAZY, or when longer than 128 KiB or about 60 FPDUs). IBV_SEND_FENCE: not sent before the reads
- * posted before it have ended. -ENOMEM: the send queue is full; a later completion makes room.
- * -ENOTCONN: disconnected. -EINVAL, -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests
- * that succeed give no completion. Sends and writes complete, in their order, when TCP has taken
- * them (or we have copied the end of one that it took in part), reads in theirs when the response
- * is placed; the memory of sg_list must stay until then. What is not a Send or a plain
- * write is neither INLINE nor BUFFERED. A
- * local key of 0 names any memory of the process. */
+ * RDMA_WRITE_WITH_IMM (counts as two), RDMA_READ, ATOMIC_CMP_AND_SWP, ATOMIC_FETCH_AND_ADD (like
+ * reads, of 8 aligned bytes); one work request, not a list; immediate data in host byte order. 0,
+ * or 1 as DIWARP_SEND_BUFFERED says (complete once TCP took it all). DIWARP_SEND_LAZY: not before
+ * the next poll or diwarp_rc_flush(), but for a long queue or a post without it. IBV_SEND_INLINE:
+ * taken by TCP now, or -EAGAIN and nothing of it was sent (always with LAZY, or when longer than
+ * 128 KiB or about 60 FPDUs). IBV_SEND_FENCE: not sent before the reads posted before it have
+ * ended. -ENOMEM: the send queue is full; a later completion makes room. -ENOTCONN: disconnected.
+ * -EINVAL, -EMSGSIZE, -EACCES: as diwarp_post_send(). Unsignaled requests that succeed give no
+ * completion. Sends and writes complete, in their order, when TCP has taken them (or we have copied
+ * the end of one that it took in part), reads in theirs when the response is placed; the memory of
+ * sg_list must stay until then. What is not a Send or a plain write is neither INLINE nor BUFFERED.
+ * A local key of 0 names any memory of the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
 /* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);

@@ -71,7 +71,8 @@ static uint16_t disagreement(const struct diwarp_rc_qp *qp, const struct dw_mpa_
     /* The other side answers no reads or atomics: one that was posted already would wait for ever,
      * and with it all that is behind it. */
     for (uint32_t i = 0; !qp->ord && i < qp->works.count; i++) {
-        const struct dw_rc_work *work = dw_ring_at(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), i);
+        const struct dw_rc_work *work =
+            dw_ring_at(&qp->works, dw_rc_work_bytes(qp->attr.max_sge), i);
         if (dw_rc_awaits_response(work))
             return DW_TERM_MPA_IRD;
     }
@@ -182,8 +183,8 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
                     struct diwarp_rc_qp **qp_out)
 {
     if (attr->cq != rc->cq || pd->device != rc->device || (attr->srq && attr->srq->pd != pd) ||
-        !attr->max_send_wr || !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE || attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 ||
-        attr->mpa_revision > 2)
+        !attr->max_send_wr || !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE ||
+        attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 || attr->mpa_revision > 2)
         return -EINVAL;
     const size_t recv_bytes = dw_rc_recv_bytes(attr->srq ? attr->srq->max_sge : attr->max_sge);
     struct diwarp_rc_qp *qp = malloc(sizeof *qp + recv_bytes);

@@ -243,9 +243,9 @@ int diwarp_listen(struct diwarp_pd *pd, struct diwarp_cq *cq, struct diwarp_list
         return -ENOMEM;
     }
     dw_lock(device);
-    *listener = (struct diwarp_listener){
-        .timer = {.fire = on_rested},
-        .token = device->attr.token ? device->attr.token : dw_device_random(device)};
+    *listener = (struct diwarp_listener){.timer = {.fire = on_rested},
+                                         .token = device->attr.token ? device->attr.token
+                                                                     : dw_device_random(device)};
     dw_list_init(&listener->calls);
     int rc = dw_rc_get(cq, &listener->rc);
     if (rc)

@@ -58,9 +58,9 @@ static int fill(struct diwarp_rc_qp *qp, struct dw_rc_work *work, const struct i
     if ((responds && !qp->ord) ||
         (!alone && wr->send_flags & (IBV_SEND_INLINE | DIWARP_SEND_BUFFERED)))
         return -EINVAL;
-    int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge,
-                                 responds ? IBV_ACCESS_LOCAL_WRITE : 0, UINT32_MAX, work->sge,
-                                 (int)qp->attr.max_sge);
+    int64_t total =
+        dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, responds ? IBV_ACCESS_LOCAL_WRITE : 0,
+                     UINT32_MAX, work->sge, (int)qp->attr.max_sge);
     if (total < 0)
         return (int)total;
     if (atomic && (total != sizeof(uint64_t) || wr->wr.atomic.remote_addr % sizeof(uint64_t)))

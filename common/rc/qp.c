@@ -191,21 +191,3 @@ void diwarp_disconnect(struct diwarp_rc_qp *qp)
     }
     dw_unlock(device);
 }
-
-void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
-{
-    struct diwarp_device *device = qp->rc->device;
-    dw_lock(device);
-    /* What has come is confirmed to its sender, within reason, as if it had been read at once. */
-    for (unsigned i = 0; i < DW_RC_TURNS && dw_rc_may_receive(qp) && qp->state == DW_RC_RTS; i++)
-        if (!dw_rc_receive(qp, dw_device_now_ns(device)))
-            break;
-    dw_rc_flush(qp);
-    if (qp->stream && (qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSING) && !qp->ended) {
-        dw_rc_linger(qp->rc, qp->stream, qp->tail);
-        qp->tail = (struct dw_rc_tail){0};
-        dw_rc_detach(qp);
-    }
-    dw_rc_qp_free(qp);
-    dw_unlock(device);
-}

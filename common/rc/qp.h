@@ -25,7 +25,7 @@ struct dw_rc_work {
     uint32_t sink_stag; /* read: of its response only; atomic: its request id */
     uint32_t imm;       /* of an Immediate Data message, which a write's `total` is told with */
     uint64_t add_swap, compare; /* of an atomic */
-    uint32_t placed;    /* read: so much of the response */
+    uint32_t placed;            /* read: so much of the response */
     uint32_t total;
     uint8_t opcode;                /* enum dw_rdmap_opcode */
     bool signaled, fence, inlined; /* as in send_flags */
@@ -117,8 +117,8 @@ struct diwarp_rc_qp {
     size_t recv_bytes;     /* of a slot there */
     struct dw_ring own;
     struct dw_rc_recv *current; /* behind this struct */
-    bool receiving; /* into current */
-    bool writing;   /* the other side's RDMA Write has begun and not ended */
+    bool receiving;             /* into current */
+    bool writing;               /* the other side's RDMA Write has begun and not ended */
     uint32_t received_bytes;
     uint32_t written_bytes; /* of that Write, or the last one */
     uint32_t recv_msn, request_msn, response_msn;

@@ -71,7 +71,9 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
                .opcode = IBV_WC_RECV,
                .byte_len = qp->received_bytes,
                .imm_data = imm || invalidates ? ddp->ulp : 0, /* or the STag */
-               .wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0},
+               .wc_flags = imm           ? IBV_WC_WITH_IMM
+                           : invalidates ? IBV_WC_WITH_INV
+                                         : 0},
         .rc_qp = qp,
     };
     dw_cq_push(qp->rc->cq, &wc);

@@ -91,15 +91,15 @@ static void put_read_request(struct message *message, const struct dw_rc_work *w
 
 static void put_atomic_request(struct message *message, const struct dw_rc_work *work)
 {
-    const struct dw_atomic_request request = {
-        .opcode = work->compare_swap ? DW_ATOMIC_CMP_SWAP : DW_ATOMIC_FETCH_ADD,
-        .request_id = work->sink_stag,
-        .stag = work->stag,
-        .to = work->to,
-        .add_swap = work->add_swap,
-        .add_swap_mask = work->compare_swap ? UINT64_MAX : 0,
-        .compare = work->compare_swap ? work->compare : 0,
-        .compare_mask = work->compare_swap ? UINT64_MAX : 0};
+    const struct dw_atomic_request request = {.opcode = work->compare_swap ? DW_ATOMIC_CMP_SWAP
+                                                                           : DW_ATOMIC_FETCH_ADD,
+                                              .request_id = work->sink_stag,
+                                              .stag = work->stag,
+                                              .to = work->to,
+                                              .add_swap = work->add_swap,
+                                              .add_swap_mask = work->compare_swap ? UINT64_MAX : 0,
+                                              .compare = work->compare_swap ? work->compare : 0,
+                                              .compare_mask = work->compare_swap ? UINT64_MAX : 0};
     dw_atomic_request_put(message->body, &request);
     set_body(message, DW_ATOMIC_REQUEST_BYTES);
 }
@@ -279,9 +279,9 @@ static int send_tail(struct diwarp_rc_qp *qp)
 static void fail_response(struct diwarp_rc_qp *qp, uint16_t cause)
 {
     uint8_t segment[DW_DDP_UNTAGGED_BYTES + DW_READ_REQUEST_STREAM_BYTES];
-    struct dw_read_request left =
-        ((const struct dw_rc_response *)dw_ring_at(&qp->responses, sizeof(struct dw_rc_response), 0))
-            ->read;
+    struct dw_read_request left = ((const struct dw_rc_response *)dw_ring_at(
+                                       &qp->responses, sizeof(struct dw_rc_response), 0))
+                                      ->read;
     const struct dw_ddp_header ddp = {.last = true,
                                       .opcode = DW_RDMAP_READ_REQUEST,
                                       .qn = DW_QN_REQUEST,

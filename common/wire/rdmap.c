@@ -23,8 +23,8 @@
     X(64, 20, add_swap) X(64, 28, add_swap_mask) X(64, 36, compare) X(64, 44, compare_mask)
 #define ATOMIC_RESPONSE_STREAM(X) X(32, 0, request_id) X(64, 4, original)
 #define ATOMIC_RESPONSE(X)        ATOMIC_RESPONSE_STREAM(X) X(32, 12, status)
-#define RECORD_CONTROL(X)  X(16, 2, range_count) X(32, 4, id)
-#define RECORD_OPEN(X)     X(32, 8, stag) X(64, 12, to) X(32, 20, length)
+#define RECORD_CONTROL(X)         X(16, 2, range_count) X(32, 4, id)
+#define RECORD_OPEN(X)            X(32, 8, stag) X(64, 12, to) X(32, 20, length)
 
 void dw_write_record_put(uint8_t *buf, const struct dw_write_record *h)
 {

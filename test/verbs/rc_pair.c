@@ -59,12 +59,11 @@ void pair_close(struct pair *pair)
 
 void pair_init(struct ibv_qp *qp, unsigned access)
 {
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                       IBV_QP_ACCESS_FLAGS),
-                     0);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
+    assert_int_equal(
+        ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
 }
 
 static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
@@ -100,7 +99,7 @@ void pair_connect(const struct pair *pair, unsigned access)
 
 /* The first bytes of memory[i]. */
 void pair_post(struct pair *pair, unsigned i, enum ibv_wr_opcode opcode, uint64_t id,
-                 uint32_t bytes)
+               uint32_t bytes)
 {
     struct ibv_sge sge = {(uintptr_t)pair->memory[i], bytes, pair->mr->lkey};
     struct ibv_send_wr wr = {.wr_id = id,

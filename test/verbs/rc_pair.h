@@ -8,8 +8,8 @@
 
 #define ROOM 16 /* requests of a queue */
 #define SGES 16
-#define ALL_ACCESS                                                                        \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |           \
+#define ALL_ACCESS                                                               \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
 
 /* `memory` is registered; queue pair 0 is the one that calls, for its number is lower. */

@@ -60,8 +60,11 @@ static void rc__completions_in_order(void **state)
     for (unsigned i = 0; i < 4; i++)
         pair_receive(pair, 1, i);
     for (uint64_t i = 0; i < 12; i++)
-        pair_post(pair, 0, i % 3 == 0 ? IBV_WR_RDMA_READ : i % 3 == 1 ? IBV_WR_SEND : IBV_WR_RDMA_WRITE,
-             i, 4096);
+        pair_post(pair, 0,
+                  i % 3 == 0   ? IBV_WR_RDMA_READ
+                  : i % 3 == 1 ? IBV_WR_SEND
+                               : IBV_WR_RDMA_WRITE,
+                  i, 4096);
     for (uint64_t i = 0; i < 12; i++)
         assert_done(pair->send_cq[0], i, IBV_WC_SUCCESS);
     for (uint64_t i = 0; i < 4; i++)
@@ -206,12 +209,9 @@ static void srq__limit_and_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc__each_operation),
-        cmocka_unit_test(rc__completions_in_order),
-        cmocka_unit_test(rc__one_side_is_late),
-        cmocka_unit_test(rc__with_itself),
-        cmocka_unit_test(rc__many_elements_and_inline),
-        cmocka_unit_test(rc__again_after_reset),
+        cmocka_unit_test(rc__each_operation),           cmocka_unit_test(rc__completions_in_order),
+        cmocka_unit_test(rc__one_side_is_late),         cmocka_unit_test(rc__with_itself),
+        cmocka_unit_test(rc__many_elements_and_inline), cmocka_unit_test(rc__again_after_reset),
         cmocka_unit_test(srq__limit_and_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
