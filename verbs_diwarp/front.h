@@ -30,6 +30,7 @@
 #define DV_MAX_WR       16384
 #define DV_MAX_CQE      (1 << 20)
 #define DV_MAX_INLINE   1024
+#define DV_LEAST_INLINE 64   /* some programs rely on cards that give more than they ask for */
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
 #define DV_RC_MSG_BYTES (1u << 30)
 #define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
@@ -47,6 +48,8 @@ struct dv_context {
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */
     struct dv_event *events; /* that nobody took, oldest first */
+    struct diwarp_wc *done;  /* done_count: being sorted */
+    int done_count;
     uint32_t slot;
     uint32_t last_index;
     uint32_t users; /* protection domains */

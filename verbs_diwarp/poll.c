@@ -99,8 +99,11 @@ int dv_progress(struct dv_context *context)
         return 0;
     do {
         n = diwarp_poll_cq(context->core, BATCH, done);
+        context->done = done;
+        context->done_count = n;
         for (int i = 0; i < n; i++)
             deliver(context, &done[i]);
+        context->done_count = 0;
         all += n > 0 ? n : 0;
     } while (n == BATCH);
     return n < 0 ? n : all;

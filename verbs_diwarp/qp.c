@@ -119,6 +119,8 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
                                      .state = IBV_QPS_RESET,
                                      .qp_type = attr->qp_type};
     qp->cap = attr->cap;
+    if (qp->cap.max_inline_data < DV_LEAST_INLINE)
+        qp->cap.max_inline_data = DV_LEAST_INLINE;
     qp->signal_all = attr->sq_sig_all;
     if (attr->srq)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
@@ -164,6 +166,7 @@ struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_in
     }
     pthread_mutex_init(&dv_ibv_qp(qp)->mutex, NULL);
     pthread_cond_init(&dv_ibv_qp(qp)->cond, NULL);
+    attr->cap = qp->cap;
     return dv_ibv_qp(qp);
 }
 
@@ -180,7 +183,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
                                       .sq_sig_all = attr->sq_sig_all,
                                       .comp_mask = IBV_QP_INIT_ATTR_PD,
                                       .pd = pd};
-    return dv_create_qp_ex(pd->context, &all);
+    struct ibv_qp *qp = dv_create_qp_ex(pd->context, &all);
+    if (qp)
+        attr->cap = all.cap;
+    return qp;
 }
 
 int ibv_destroy_qp(struct ibv_qp *ibv_qp)

@@ -125,13 +125,23 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
 
 /* ---- the end ---- */
 
-static void close_core(struct dv_rc *rc)
+/* With what it has completed, also where that is just being sorted. */
+static void destroy(struct dv_context *context, struct diwarp_rc_qp *core)
 {
-    if (rc->core)
-        diwarp_destroy_rc_qp(rc->core);
-    if (rc->loop)
-        diwarp_destroy_rc_qp(rc->loop);
-    rc->core = rc->loop = NULL;
+    if (!core)
+        return;
+    for (int i = 0; i < context->done_count; i++)
+        if (context->done[i].rc_qp == core)
+            context->done[i] = (struct diwarp_wc){0};
+    diwarp_destroy_rc_qp(core);
+}
+
+static void close_core(struct dv_qp *qp)
+{
+    struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    destroy(context, qp->rc->core);
+    destroy(context, qp->rc->loop);
+    qp->rc->core = qp->rc->loop = NULL;
 }
 
 bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
@@ -142,7 +152,7 @@ bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
 
 void dv_rc_reset(struct dv_qp *qp)
 {
-    close_core(qp->rc);
+    close_core(qp);
     reject_waiting(qp->rc);
     qp->rc->lost = false;
     dv_rc_queues_forget(qp);
@@ -152,7 +162,7 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     const bool was = qp->ex.qp_base.state == IBV_QPS_ERR;
-    close_core(qp->rc);
+    close_core(qp);
     reject_waiting(qp->rc);
     qp->ex.qp_base.state = qp->attr.qp_state = IBV_QPS_ERR;
     dv_rc_queues_flush(qp, status);
@@ -179,17 +189,17 @@ static enum ibv_wc_status status_of(uint32_t cause)
 static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct dv_rc *rc = qp->rc;
-    const struct ibv_wc *wc = &done->wc;
-    close_core(rc);
-    if (wc->status == IBV_WC_SUCCESS)
+    const struct ibv_wc wc = done->wc; /* it goes with what follows */
+    close_core(qp);
+    if (wc.status == IBV_WC_SUCCESS)
         dv_rc_queues_closed(qp);
-    if (wc->status == IBV_WC_REM_OP_ERR && wc->wc_flags & DIWARP_WC_TERMINATED_HERE)
+    if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE)
         dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
-    else if (wc->status == IBV_WC_REM_OP_ERR)
-        dv_rc_fail(qp, status_of(wc->vendor_err));
+    else if (wc.status == IBV_WC_REM_OP_ERR)
+        dv_rc_fail(qp, status_of(wc.vendor_err));
     else if (rc->send_count)
         dv_rc_fail(qp,
-                   wc->status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
+                   wc.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
     else
         rc->lost = true; /* nobody is told before he sends, as over InfiniBand */
 }
@@ -228,7 +238,7 @@ void dv_rc_fini(struct dv_qp *qp)
 {
     if (!qp->rc)
         return;
-    close_core(qp->rc);
+    close_core(qp);
     reject_waiting(qp->rc);
     dv_rc_queues_fini(qp);
 }
