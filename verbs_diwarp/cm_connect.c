@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/cm_connected.h"
+#include "verbs_diwarp/cm_device.h"
 
 /* The answer may be a person's to give; InfiniBand's CM waits about as long. */
 #define ANSWER_NS INT64_C(60000000000)
@@ -75,7 +76,8 @@ static void on_answer(struct dv_cm_link *link)
         failed(id, rc < 0 ? rc : -EPROTO);
     else if (rc && id->other.type == DV_CM_REJECT)
         dv_cm_not_connected(id, RDMA_CM_EVENT_REJECTED, (int)(id->other.status & 0xff), &id->other);
-    else if (rc && (id->other.type != DV_CM_ACCEPT || id->other.qp_type != dv_cm_type_of(id)))
+    else if (rc && (id->other.type != DV_CM_ACCEPT || id->other.qp_type != dv_cm_type_of(id) ||
+                    !dv_cm_may_have_gid(id->id.route.addr.dst_sin.sin_addr, id->other.gid)))
         failed(id, -EPROTO);
     else if (rc)
         accepted(id);

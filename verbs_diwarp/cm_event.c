@@ -129,6 +129,8 @@ void dv_cm_move_events(struct dv_cm_id *id, struct rdma_event_channel *to)
             continue;
         TAILQ_REMOVE(&from->events, event, entry);
         (void)dv_take_count(from->channel.fd);
+        if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            event->event.id->channel = to; /* the caller's, as its listener's */
         TAILQ_INSERT_TAIL(&channel_of(to)->events, event, entry);
         (void)!eventfd_write(to->fd, 1);
     }

@@ -69,6 +69,17 @@ static void free_closed(void)
     }
 }
 
+/* A message may have come with the one before, of which the socket does not tell. */
+static void serve(struct dv_cm_link *link)
+{
+    size_t before = 0;
+    do {
+        before = link->count;
+        if (link->fd >= 0)
+            link->on_ready(link);
+    } while (link->fd >= 0 && link->count && link->count != before);
+}
+
 static void *run(void *arg)
 {
     (void)arg;
@@ -81,8 +92,8 @@ static void *run(void *arg)
             eventfd_t wakes;
             if (!link)
                 (void)!eventfd_read(wake_fd, &wakes);
-            else if (link->fd >= 0)
-                link->on_ready(link);
+            else
+                serve(link);
         }
         run_deadlines();
         free_closed();

@@ -13,6 +13,10 @@
 /* A caller has connected in order to speak. The oldest of those who say nothing makes room. */
 #define SILENT_NS  INT64_C(5000000000)
 #define MAX_SILENT 64
+/* Who has been silent for less is not the one that makes room. */
+#define LEAST_NS INT64_C(500000000)
+/* Until it is tried again whether there is a descriptor for a caller. */
+#define REST_NS INT64_C(50000000)
 /* After its answer. */
 #define READY_NS INT64_C(30000000000)
 
@@ -102,16 +106,28 @@ static void on_silence(struct dv_cm_link *link)
     dv_cm_link_close(link);
 }
 
+static void on_rested(struct dv_cm_link *link)
+{
+    dv_cm_link_wait(link, DV_CM_NEVER);
+    dv_cm_link_reads(link);
+}
+
 static void on_call(struct dv_cm_link *link)
 {
     unsigned silent;
     const int fd = accept4(link->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        dv_cm_link_mute(link);
+        dv_cm_link_wait(link, dv_cm_now_ns() + REST_NS);
+    }
     if (fd < 0)
         return;
     struct dv_cm_link *oldest = dv_cm_link_oldest_silent(&silent);
-    if (silent >= MAX_SILENT)
+    const bool full = silent >= MAX_SILENT;
+    const bool makes_room = full && oldest->deadline_ns - SILENT_NS + LEAST_NS < dv_cm_now_ns();
+    if (makes_room)
         dv_cm_link_close(oldest);
-    struct dv_cm_link *caller = dv_cm_link_open(fd);
+    struct dv_cm_link *caller = full && !makes_room ? NULL : dv_cm_link_open(fd);
     if (!caller) {
         close(fd);
         return;
@@ -138,6 +154,7 @@ static int start_listening(struct dv_cm_id *id, int backlog)
     id->fd = -1;
     id->link->id = id;
     id->link->on_ready = on_call;
+    id->link->on_deadline = on_rested;
     dv_cm_link_reads(id->link);
     dv_cm_set_state(id, DV_CM_LISTENING);
     return 0;

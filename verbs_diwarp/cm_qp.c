@@ -211,8 +211,9 @@ static int create(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
     dv_cm_lock();
-    const int rc = create(id, attr);
-    if (rc)
+    const bool again = id->qp;
+    const int rc = again ? EINVAL : create(id, attr);
+    if (rc && !again)
         destroy_cqs(id);
     dv_cm_unlock();
     return rc ? dv_cm_fail(rc) : 0;

@@ -190,6 +190,15 @@ static inline void dv_put_gid(union ibv_gid *gid, const uint8_t ip[4])
     memcpy(gid->raw + 12, ip, 4);
 }
 
+/* To diwarp a key of 0 is any memory of the process, which verbs do not know. */
+static inline bool dv_lacks_key(const struct ibv_sge *sges, int count)
+{
+    bool lacks = false;
+    for (int i = 0; i < count; i++)
+        lacks |= sges[i].length && !sges[i].lkey;
+    return lacks;
+}
+
 /* libibverbs' function of that name, for objects that are not ours. */
 void *dv_real(const char *name);
 #define DV_REAL(name) ((__typeof__(name) *)dv_real(#name))

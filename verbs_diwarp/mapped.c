@@ -50,11 +50,17 @@ static bool are_listed(uint64_t at, uint64_t end, bool to_be_written)
     FILE *maps = fopen("/proc/self/maps", "re");
     char *line = NULL;
     size_t room = 0;
+    uint64_t before = 0; /* the end of the last one */
     if (!maps)
         return true;
     while (at < end && getline(&line, &room, maps) > 0) {
         struct mapping mapping;
-        if (!parse(line, &mapping) || mapping.end <= at)
+        if (!parse(line, &mapping))
+            continue;
+        if (mapping.start < before) /* a stack without a limit */
+            mapping.start = before;
+        before = mapping.end;
+        if (mapping.end <= at)
             continue;
         if (mapping.start > at || !(to_be_written ? mapping.writable : mapping.readable))
             break;

@@ -29,15 +29,6 @@ static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum i
     dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
 }
 
-/* To diwarp a key of 0 is any memory of the process, which verbs do not know. */
-static bool has_no_key(const struct ibv_sge *sges, int count)
-{
-    bool keyless = false;
-    for (int i = 0; i < count; i++)
-        keyless |= !sges[i].lkey;
-    return keyless;
-}
-
 static uint64_t total_bytes(const struct ibv_send_wr *wr)
 {
     uint64_t total = 0;
@@ -128,7 +119,7 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     copy_sges(&out.wr, sges, wr);
     if (total_bytes(wr) > DV_UD_MSG_BYTES)
         status = IBV_WC_LOC_LEN_ERR;
-    else if (keyed && has_no_key(wr->sg_list, wr->num_sge))
+    else if (keyed && dv_lacks_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
     else
         rc = hand_on(qp, &out);
@@ -210,7 +201,7 @@ static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
 static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-        has_no_key(wr->sg_list, wr->num_sge))
+        dv_lacks_key(wr->sg_list, wr->num_sge))
         return EINVAL;
     if (!qp->free_count)
         return ENOMEM;

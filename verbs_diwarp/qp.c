@@ -14,6 +14,11 @@
 #include "verbs_diwarp/states.h"
 #include "verbs_diwarp/wr.h"
 
+/* Of the RNIC, before a queue pair of RC is closed: so often in a row with nothing to tell, for not
+ * every run asks all streams; and at most. */
+#define IDLE_RUNS 20
+#define MAX_RUNS  1000
+
 /* diwarp's queue pair, with no receives and a Q_Key that nobody sends by until it is RTR. */
 static int open_core(struct dv_qp *qp)
 {
@@ -189,6 +194,13 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
     return qp;
 }
 
+/* What has come by now is read and confirmed to its sender, as if it had been read at once. */
+static void read_all(struct dv_context *context)
+{
+    for (unsigned runs = 0, idle = 0; runs < MAX_RUNS && idle < IDLE_RUNS; runs++)
+        idle = dv_progress(context) > 0 ? 0 : idle + 1;
+}
+
 int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
     if (!dv_is_ours(ibv_qp->context))
@@ -196,6 +208,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     struct dv_context *context = dv_context_of(ibv_qp->context);
     struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(context);
+    if (qp->rc)
+        read_all(context);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
     close_core(qp);
     dv_rc_fini(qp);
@@ -218,13 +232,13 @@ static int reset(struct dv_qp *qp)
 {
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
+    qp->unpolled = 0;
     if (qp->rc) {
         dv_rc_reset(qp);
         return 0;
     }
     close_core(qp);
     forget_recvs(qp);
-    qp->unpolled = 0;
     const int rc = -open_core(qp);
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
@@ -234,6 +248,11 @@ static int reset(struct dv_qp *qp)
 /* What has come, comes first. */
 static void fail(struct dv_qp *qp)
 {
+    if (qp->rc) {
+        read_all(dv_context_of(dv_ibv_qp(qp)->context));
+        dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
+        return;
+    }
     if (qp->core)
         diwarp_set_qkey(qp->core, dv_random_qkey());
     while (dv_progress(dv_context_of(dv_ibv_qp(qp)->context)) > 0)
@@ -246,8 +265,6 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
     int rc = 0;
     if (to == IBV_QPS_RESET)
         rc = reset(qp);
-    else if (to == IBV_QPS_ERR && qp->rc)
-        dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
     else if (to == IBV_QPS_ERR)
         fail(qp);
     else if (to == IBV_QPS_RTR && qp->rc)
@@ -304,8 +321,16 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
         (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > DV_RC_MAX_READS) ||
         !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
         return EINVAL;
+    const struct ibv_qp_attr before = qp->attr;
     take_attr(&qp->attr, attr, mask);
-    return change_state(qp, to);
+    const int rc = change_state(qp, to);
+    if (rc) {
+        qp->attr = before;
+        qp->attr.qp_state = ibv_qp->state;
+    } else if (qp->rc && mask & IBV_QP_ACCESS_FLAGS) {
+        dv_rc_set_access(qp);
+    }
+    return rc;
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)

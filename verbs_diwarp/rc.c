@@ -83,21 +83,37 @@ static void answer(struct dv_qp *qp, struct diwarp_rc_qp **core)
         rc->lost = true;
 }
 
-int dv_rc_connect(struct dv_qp *qp)
-{
-    const struct dv_rc_caller me = own_side(qp), other = other_side(qp);
-    if (memcmp(&me, &other, sizeof me) <= 0)
-        return call(qp, &me);
-    if (qp->rc->request)
-        answer(qp, &qp->rc->core);
-    return 0;
-}
-
 static void reject_waiting(struct dv_rc *rc)
 {
     if (rc->request)
         diwarp_reject(rc->request, NULL, 0);
     rc->request = NULL;
+}
+
+int dv_rc_connect(struct dv_qp *qp)
+{
+    const struct dv_rc_caller me = own_side(qp), other = other_side(qp);
+    if (memcmp(&me, &other, sizeof me) <= 0) {
+        reject_waiting(qp->rc);
+        return call(qp, &me);
+    }
+    if (qp->rc->request)
+        answer(qp, &qp->rc->core);
+    return 0;
+}
+
+static bool knows_other_side(const struct dv_qp *qp)
+{
+    return qp->ex.qp_base.state == IBV_QPS_RTR || qp->ex.qp_base.state == IBV_QPS_RTS;
+}
+
+/* Not of the other side; or, where that is not known, of another one than the call that waits. */
+static bool is_other_call(const struct dv_qp *qp, const struct dv_rc_caller *caller)
+{
+    const struct dv_rc_caller wanted = other_side(qp);
+    if (knows_other_side(qp))
+        return memcmp(caller, &wanted, sizeof wanted) != 0;
+    return qp->rc->request && memcmp(caller, &qp->rc->caller, sizeof *caller) != 0;
 }
 
 void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
@@ -108,8 +124,8 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
         memcpy(&to, wc->data, sizeof to);
         qp = context->qps[ntohl(to.called.qpn) & DV_INDEX_MASK];
     }
-    const enum ibv_qp_state state = qp ? qp->ex.qp_base.state : IBV_QPS_ERR;
-    if (!qp || !qp->rc || htonl(qp->ex.qp_base.qp_num) != to.called.qpn || state == IBV_QPS_ERR) {
+    if (!qp || !qp->rc || htonl(qp->ex.qp_base.qp_num) != to.called.qpn ||
+        is_other_call(qp, &to.caller)) {
         diwarp_reject(wc->request, NULL, 0);
         return;
     }
@@ -119,20 +135,27 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
     reject_waiting(rc); /* who calls again has given up the last one */
     rc->request = wc->request;
     rc->caller = to.caller;
-    if ((state == IBV_QPS_RTR || state == IBV_QPS_RTS) && !*core && !rc->lost)
+    if (knows_other_side(qp) && !*core && !rc->lost)
         answer(qp, core);
 }
 
 /* ---- the end ---- */
 
-/* With what it has completed, also where that is just being sorted. */
+/* Why a side has sent Terminate: a message is longer than its receive (RFC 5041 8). */
+#define TOO_LONG 0x1205
+
+/* With what it has completed, also where that is just being sorted, but for receives. */
 static void destroy(struct dv_context *context, struct diwarp_rc_qp *core)
 {
     if (!core)
         return;
     for (int i = 0; i < context->done_count; i++)
-        if (context->done[i].rc_qp == core)
+        if (context->done[i].rc_qp == core) {
+            const struct diwarp_wc done = context->done[i];
             context->done[i] = (struct diwarp_wc){0};
+            if (done.wc.opcode & IBV_WC_RECV) /* it came before */
+                (void)dv_rc_queues_deliver(diwarp_rc_qp_context(core), &done);
+        }
     diwarp_destroy_rc_qp(core);
 }
 
@@ -150,26 +173,38 @@ bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
     return qp && qp->ex.qp_base.qp_num == qpn && qp->rc && qp->rc->core;
 }
 
+void dv_rc_set_access(struct dv_qp *qp)
+{
+    if (qp->rc->core)
+        diwarp_rc_set_access(qp->rc->core, (int)qp->attr.qp_access_flags);
+    if (qp->rc->loop)
+        diwarp_rc_set_access(qp->rc->loop, (int)qp->attr.qp_access_flags);
+}
+
 void dv_rc_reset(struct dv_qp *qp)
 {
     close_core(qp);
-    reject_waiting(qp->rc);
     qp->rc->lost = false;
     dv_rc_queues_forget(qp);
 }
 
-void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
+static void fail(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     const bool was = qp->ex.qp_base.state == IBV_QPS_ERR;
     close_core(qp);
-    reject_waiting(qp->rc);
     qp->ex.qp_base.state = qp->attr.qp_state = IBV_QPS_ERR;
-    dv_rc_queues_flush(qp, status);
+    dv_rc_queues_flush(qp, status, recv_status);
     if (!was && qp->ex.qp_base.srq)
         dv_async_push(context,
                       &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
                                                 .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+}
+
+/* A call that waits goes on waiting: the queue pair may be made ready for it anew. */
+void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
+{
+    fail(qp, status, IBV_WC_WR_FLUSH_ERR);
 }
 
 /* What the other side's Terminate says of a request of ours (RFC 5040 4.8: layer, type, code). */
@@ -194,7 +229,8 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     if (wc.status == IBV_WC_SUCCESS)
         dv_rc_queues_closed(qp);
     if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE)
-        dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
+        fail(qp, IBV_WC_WR_FLUSH_ERR,
+             wc.vendor_err == TOO_LONG ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
     else if (wc.status == IBV_WC_REM_OP_ERR)
         dv_rc_fail(qp, status_of(wc.vendor_err));
     else if (rc->send_count)

@@ -11,6 +11,9 @@
 
 /* In the wr_id of a read that asks whether the requests before that number have come. */
 #define CONFIRMS (UINT64_C(1) << 63)
+/* Such reads under way: with one, those that ask meanwhile wait twice as long; more take the place
+ * of the program's own reads. */
+#define MAX_ASKING 2
 
 /* ---- sends ---- */
 
@@ -61,8 +64,10 @@ static void pop_send(struct dv_qp *qp, enum ibv_wc_status status)
     rc->first_send++;
     rc->send_count--;
     rc->handed -= rc->handed > 0;
-    if (signaled || status != IBV_WC_SUCCESS)
-        dv_cq_push(qp->ex.qp_base.send_cq, &wc, false);
+    if (!signaled && status == IBV_WC_SUCCESS)
+        return;
+    qp->unpolled++;
+    dv_cq_push(qp->ex.qp_base.send_cq, &wc, false);
 }
 
 static bool responds(const struct ibv_send_wr *wr)
@@ -93,15 +98,16 @@ static void ask(struct dv_qp *qp)
     const uint64_t number = rc->first_send + rc->handed;
     struct ibv_send_wr wr = {
         .wr_id = CONFIRMS | number, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED};
-    if (!diwarp_rc_post_send(rc->core, &wr))
-        rc->asked = number;
+    if (diwarp_rc_post_send(rc->core, &wr))
+        return;
+    rc->asked = number;
+    rc->asking++;
 }
 
 /* Hands to diwarp what it takes. Why the oldest cannot be sent, or IBV_WC_SUCCESS. */
 static enum ibv_wc_status hand_over(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
-    bool signaled = false;
     const uint32_t before = rc->handed;
     while (rc->core && !rc->unsendable && rc->handed < rc->send_count) {
         const struct dv_rc_send *send = send_at(qp, rc->handed);
@@ -112,11 +118,13 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
             rc->unsendable = IBV_WC_LOC_QP_OP_ERR;
         if (refused)
             break;
-        signaled |= is_signaled(qp, send) && !responds(&send->wr);
         rc->handed++;
+        /* Without a signal, no later than for half of the queue, which makes room. */
+        if ((is_signaled(qp, send) && !responds(&send->wr)) ||
+            rc->first_send + rc->handed - rc->asked > dv_rc_room(qp) / 2)
+            rc->wanted = rc->first_send + rc->handed;
     }
-    /* Without a signal, no later than for half of the queue, which makes room. */
-    if (rc->core && (signaled || rc->first_send + rc->handed - rc->asked > dv_rc_room(qp) / 2))
+    if (rc->core && rc->wanted > rc->asked && rc->asking < MAX_ASKING)
         ask(qp);
     else if (rc->handed != before)
         diwarp_rc_flush(dv_context_of(qp->ex.qp_base.context)->core);
@@ -162,7 +170,7 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
         total += wr->sg_list[i].length;
     if (total > DV_RC_MSG_BYTES || (is_inline && total > qp->cap.max_inline_data))
         return EINVAL;
-    return rc->send_count + before >= dv_rc_room(qp) ? ENOMEM : 0;
+    return rc->send_count + qp->unpolled + before >= dv_rc_room(qp) ? ENOMEM : 0;
 }
 
 enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
@@ -178,7 +186,8 @@ enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr 
 int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dv_rc *rc = qp->rc;
-    if (!rc->recvs || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+    if (!rc->recvs || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
+        dv_lacks_key(wr->sg_list, wr->num_sge))
         return EINVAL;
     if (rc->recv_count == qp->cap.max_recv_wr)
         return ENOMEM;
@@ -216,6 +225,7 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 static void confirm(struct dv_rc *rc, uint64_t wr_id)
 {
     const uint64_t number = wr_id & CONFIRMS ? wr_id & ~CONFIRMS : wr_id + 1;
+    rc->asking -= wr_id & CONFIRMS ? 1 : 0;
     if (number > rc->confirmed)
         rc->confirmed = number;
     if (rc->asked < rc->confirmed)
@@ -247,11 +257,11 @@ void dv_rc_queues_closed(struct dv_qp *qp)
         pop_send(qp, IBV_WC_SUCCESS);
 }
 
-void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
+void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)
 {
     struct dv_rc *rc = qp->rc;
     struct ibv_wc wc = {
-        .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = qp->ex.qp_base.qp_num};
+        .status = recv_status, .opcode = IBV_WC_RECV, .qp_num = qp->ex.qp_base.qp_num};
     for (; rc->send_count; status = IBV_WC_WR_FLUSH_ERR)
         pop_send(qp, status);
     if (rc->recvs)
@@ -259,13 +269,15 @@ void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status)
     for (; rc->recv_count; pop_recv(qp)) {
         wc.wr_id = rc->recv_ids[rc->recv_first];
         dv_cq_push(qp->ex.qp_base.recv_cq, &wc, false);
+        wc.status = IBV_WC_WR_FLUSH_ERR;
     }
 }
 
 void dv_rc_queues_forget(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
-    rc->first_send = rc->asked = rc->confirmed = 0;
+    rc->first_send = rc->wanted = rc->asked = rc->confirmed = 0;
+    rc->asking = 0;
     rc->send_count = rc->handed = rc->recv_count = 0;
     rc->unsendable = IBV_WC_SUCCESS;
     rc->refused = UINT64_MAX;

@@ -36,10 +36,12 @@ struct dv_rc {
     uint8_t *inlined;         /* cap.max_inline_data for each */
     uint64_t first_send;      /* number of the oldest */
     uint32_t send_count;
-    uint32_t handed;               /* of these, to diwarp */
-    uint64_t refused;              /* number of the first that diwarp could not carry out */
-    uint64_t asked, confirmed;     /* numbers before which the other side has been asked for, has
-                                    * confirmed, that it has them */
+    uint32_t handed;  /* of these, to diwarp */
+    uint64_t refused; /* number of the first that diwarp could not carry out */
+    /* Numbers before which somebody waits for it, the other side has been asked, and it has
+     * confirmed, that it has them; and how many questions are under way. */
+    uint64_t wanted, asked, confirmed;
+    uint32_t asking;
     enum ibv_wc_status unsendable; /* the next one, once it is the oldest; 0: is not */
 
     struct diwarp_srq *recvs; /* the queue pair's own; NULL: it has an SRQ */
@@ -58,8 +60,9 @@ enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr 
 int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
 /* Without a word. */
 void dv_rc_queues_forget(struct dv_qp *qp);
-/* All requests end, the oldest send with that status. */
-void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status);
+/* All requests end, the oldest Send and receive with these statuses, the others flushed. */
+void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status,
+                        enum ibv_wc_status recv_status);
 /* The other side has closed in order: what TCP took of Sends and writes before is done, whether it
  * wanted them or not. */
 void dv_rc_queues_closed(struct dv_qp *qp);

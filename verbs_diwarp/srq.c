@@ -28,7 +28,8 @@ int dv_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv
     int rc = 0;
     dv_lock(dv_context_of(ibv_srq->context));
     for (; wr; wr = wr->next) {
-        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
+        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge ||
+            dv_lacks_key(wr->sg_list, wr->num_sge))
             rc = -EINVAL;
         else
             rc = diwarp_post_srq_recv(srq->core, wr);

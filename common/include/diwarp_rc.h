@@ -125,6 +125,8 @@ DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const v
 /* Orderly close: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. Reads that
  * the other side has not begun to answer when it closes, too, complete with IBV_WC_WR_FLUSH_ERR. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
+/* Sets attr.access, from the next request of the other side's on. */
+DIWARP_EXPORT void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. What TCP
  * has taken arrives: the CQ reads, and drops, what still comes, for a second at most
  * (rc_lingering). */

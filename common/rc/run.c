@@ -196,11 +196,7 @@ void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
-    /* What has come is confirmed to its sender, within reason, as if it had been read at once. */
-    for (unsigned i = 0; i < DW_RC_TURNS && dw_rc_may_receive(qp) && qp->state == DW_RC_RTS; i++)
-        if (!dw_rc_receive(qp, dw_device_now_ns(device)))
-            break;
-    dw_rc_flush(qp);
+    dw_rc_flush(qp); /* that what was read has come is known to its sender then */
     if (qp->stream && (qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSING) && !qp->ended) {
         dw_rc_linger(qp->rc, qp->stream, qp->tail);
         qp->tail = (struct dw_rc_tail){0};
@@ -208,6 +204,13 @@ void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
     }
     dw_rc_qp_free(qp);
     dw_unlock(device);
+}
+
+void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access)
+{
+    dw_lock(qp->rc->device);
+    qp->attr.access = access;
+    dw_unlock(qp->rc->device);
 }
 
 int diwarp_rc_fd(const struct diwarp_cq *cq)

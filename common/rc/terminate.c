@@ -13,6 +13,12 @@ struct lingering {
     struct dw_rc_tail tail; /* sent first; then what still comes is read */
 };
 
+static struct iovec rest_of(const struct dw_rc_tail *tail)
+{
+    return tail->buf ? (struct iovec){tail->buf + tail->sent, tail->bytes - tail->sent}
+                     : (struct iovec){0};
+}
+
 static void end_linger(struct lingering *linger)
 {
     struct dw_rc *rc = linger->rc;
@@ -38,7 +44,7 @@ static void on_linger_ready(void *owner, unsigned what, uint64_t now_ns)
     struct lingering *linger = owner;
     struct dw_stream *stream = linger->stream;
     struct dw_rc_tail *tail = &linger->tail;
-    struct iovec rest = {tail->buf + tail->sent, tail->bytes - tail->sent};
+    struct iovec rest = rest_of(tail);
     struct iovec stage = {linger->rc->stage, DW_RC_STAGE_BYTES};
     (void)now_ns;
     /* Other stacks may read nothing while what they send waits for us. */
@@ -59,7 +65,7 @@ static void on_linger_ready(void *owner, unsigned what, uint64_t now_ns)
 void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail tail)
 {
     struct lingering *linger = rc->linger_count < DW_RC_STRAYS_MAX ? malloc(sizeof *linger) : NULL;
-    struct iovec rest = {tail.buf + tail.sent, tail.bytes - tail.sent};
+    struct iovec rest = rest_of(&tail);
     if (!linger) {
         if (rest.iov_len)
             (void)stream->ops->send(stream, &rest, 1);

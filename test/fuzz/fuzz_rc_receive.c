@@ -67,8 +67,9 @@ static void set_up(struct target *t, struct input *in)
     t->pd = diwarp_alloc_pd(t->device);
     t->cq = diwarp_create_cq(t->device, 64);
     require(t->pd && t->cq && !diwarp_listen(t->pd, t->cq, &t->listener, NULL));
-    t->writable = diwarp_reg_mr(t->pd, t->region + REGION_BYTES, REGION_BYTES,
-                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    t->writable =
+        diwarp_reg_mr(t->pd, t->region + REGION_BYTES, REGION_BYTES,
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
     t->readable = diwarp_reg_mr(t->pd, t->source, sizeof t->source, IBV_ACCESS_REMOTE_READ);
     require(t->writable && t->readable);
     diwarp_rc_qp_attr_init(&attr);
@@ -116,14 +117,17 @@ static void send_segment(struct target *t, struct input *in)
 {
     uint8_t ulpdu[DW_DDP_UNTAGGED_BYTES + 2048] = {0};
     uint32_t what = take(in, 1), bytes = take(in, 2) % 2048;
-    struct dw_ddp_header ddp = {.last = what & 0x80, .opcode = what & 7};
+    struct dw_ddp_header ddp = {.last = what & 0x80, .opcode = what & 0xf};
     ddp.tagged = ddp.opcode == DW_RDMAP_WRITE || ddp.opcode == DW_RDMAP_READ_RESPONSE;
     if (ddp.tagged) {
         ddp.stag = what & 0x40 ? take(in, 4) : t->writable->stag;
         ddp.to = (uint64_t)(uintptr_t)t->writable->addr + take(in, 2) - 100;
     } else {
-        bool request = ddp.opcode == DW_RDMAP_READ_REQUEST;
-        ddp.qn = request ? DW_QN_REQUEST : ddp.opcode == DW_RDMAP_TERMINATE ? DW_QN_TERMINATE : 0;
+        bool request = ddp.opcode == DW_RDMAP_READ_REQUEST || ddp.opcode == DW_RDMAP_ATOMIC_REQUEST;
+        ddp.qn = request                                  ? DW_QN_REQUEST
+                 : ddp.opcode == DW_RDMAP_TERMINATE       ? DW_QN_TERMINATE
+                 : ddp.opcode == DW_RDMAP_ATOMIC_RESPONSE ? DW_QN_ATOMIC_RESPONSE
+                                                          : DW_QN_SEND;
         ddp.msn = request ? t->request_msn++ : t->send_msn;
         t->send_msn += !request && ddp.last;
         ddp.mo = take(in, 1) << 4;
@@ -138,6 +142,14 @@ static void send_segment(struct target *t, struct input *in)
             .source_to = (uint64_t)(uintptr_t)t->source + take(in, 2)};
         dw_read_request_put_stream(ulpdu + head, &request);
         bytes = what & 0x20 ? bytes : DW_READ_REQUEST_STREAM_BYTES;
+    } else if (ddp.opcode == DW_RDMAP_ATOMIC_REQUEST) {
+        struct dw_atomic_request request = {
+            .opcode = what & 0x10 ? DW_ATOMIC_CMP_SWAP : DW_ATOMIC_FETCH_ADD,
+            .stag = what & 0x40 ? take(in, 4) : t->writable->stag,
+            .to = (uint64_t)(uintptr_t)t->writable->addr + take(in, 2) * 4 - 8,
+            .add_swap = take(in, 4)};
+        dw_atomic_request_put(ulpdu + head, &request);
+        bytes = what & 0x20 ? bytes : DW_ATOMIC_REQUEST_BYTES;
     }
     send_fpdu(t, ulpdu, head + bytes);
 }
@@ -171,9 +183,12 @@ static void post_send(struct target *t, struct input *in)
     struct ibv_send_wr wr = {.sg_list = &sge,
                              .num_sge = 1,
                              .send_flags = what & 0xf0,
-                             .opcode = what & 1 ? IBV_WR_RDMA_READ : IBV_WR_SEND};
-    if (what & 1) /* its response would be placed there */
-        sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)t->recv + 8, .length = 1024};
+                             .opcode = what & 2   ? IBV_WR_ATOMIC_FETCH_AND_ADD
+                                       : what & 1 ? IBV_WR_RDMA_READ
+                                                  : IBV_WR_SEND};
+    if (what & 3) /* its response would be placed there */
+        sge = (struct ibv_sge){.addr = (uint64_t)(uintptr_t)t->recv + 8,
+                               .length = what & 2 ? sizeof(uint64_t) : 1024};
     (void)diwarp_rc_post_send(t->qp, &wr);
 }
 

@@ -98,6 +98,29 @@ static void rc__one_side_is_late(void **state)
     }
 }
 
+/* A completion has its place in the send queue until it is polled. */
+static void rc__full_until_polled(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad;
+    pair_connect(pair, ALL_ACCESS);
+    for (uint64_t i = 0; i < ROOM; i++) {
+        pair_receive(pair, 1, i);
+        pair_post(pair, 0, IBV_WR_SEND, i, 8);
+    }
+    for (uint64_t i = 0; i < ROOM; i++)
+        assert_done(pair->recv_cq[1], i, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), ENOMEM);
+    assert_done(pair->send_cq[0], 0, IBV_WC_SUCCESS);
+    pair_receive(pair, 1, ROOM);
+    pair_post(pair, 0, IBV_WR_SEND, ROOM, 8);
+    assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), ENOMEM);
+    for (uint64_t i = 1; i <= ROOM; i++)
+        assert_done(pair->send_cq[0], i, IBV_WC_SUCCESS);
+    pair_close(pair);
+}
+
 static void rc__with_itself(void **state)
 {
     (void)state;
@@ -206,12 +229,48 @@ static void srq__limit_and_last(void **state)
     pair_close(pair);
 }
 
+/* Either side is ready anew while the other one is in its old connection, or in error. */
+static void rc__connects_anew_though_one_is_late(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, error = {.qp_state = IBV_QPS_ERR};
+    pair_connect(pair, ALL_ACCESS);
+    pair_receive(pair, 1, 9);
+    pair_post(pair, 0, IBV_WR_SEND, 9, 8);
+    assert_done(pair->send_cq[0], 9, IBV_WC_SUCCESS);
+    for (unsigned round = 0; round < 8; round++) {
+        const unsigned late = round & 1;
+        if (round & 2)
+            assert_int_equal(ibv_modify_qp(pair->qp[late], &error, IBV_QP_STATE), 0);
+        assert_int_equal(ibv_modify_qp(pair->qp[!late], &reset, IBV_QP_STATE), 0);
+        pair_init(pair->qp[!late], ALL_ACCESS);
+        pair_connect_to(pair, pair->qp[!late], pair->qp[late]->qp_num);
+        assert_empty(pair->recv_cq[0]);
+        if (round & 4)
+            assert_int_equal(ibv_modify_qp(pair->qp[late], &error, IBV_QP_STATE), 0);
+        assert_int_equal(ibv_modify_qp(pair->qp[late], &reset, IBV_QP_STATE), 0);
+        pair_init(pair->qp[late], ALL_ACCESS);
+        pair_receive(pair, late, round);
+        pair_connect_to(pair, pair->qp[late], pair->qp[!late]->qp_num);
+        pair_post(pair, !late, IBV_WR_SEND, round, 8);
+        assert_done(pair->send_cq[!late], round, IBV_WC_SUCCESS);
+        assert_done(pair->recv_cq[late], round, IBV_WC_SUCCESS);
+    }
+    pair_close(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc__each_operation),           cmocka_unit_test(rc__completions_in_order),
-        cmocka_unit_test(rc__one_side_is_late),         cmocka_unit_test(rc__with_itself),
-        cmocka_unit_test(rc__many_elements_and_inline), cmocka_unit_test(rc__again_after_reset),
+        cmocka_unit_test(rc__each_operation),
+        cmocka_unit_test(rc__completions_in_order),
+        cmocka_unit_test(rc__one_side_is_late),
+        cmocka_unit_test(rc__full_until_polled),
+        cmocka_unit_test(rc__with_itself),
+        cmocka_unit_test(rc__many_elements_and_inline),
+        cmocka_unit_test(rc__again_after_reset),
+        cmocka_unit_test(rc__connects_anew_though_one_is_late),
         cmocka_unit_test(srq__limit_and_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,8 @@ static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_w
     assert_done(pair->send_cq[0], 2, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
     if (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR) {
-        assert_done(pair->recv_cq[1], 20, IBV_WC_WR_FLUSH_ERR);
+        assert_done(pair->recv_cq[1], 20,
+                    status == IBV_WC_REM_INV_REQ_ERR ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
     }
     for (unsigned i = 0; i < 2; i++)
@@ -62,6 +63,22 @@ static void rc__wrong_access(void **state)
         assert_refused(pair, &wr, IBV_WC_REM_ACCESS_ERR);
     }
     assert_int_equal(ibv_dereg_mr(local), 0);
+    pair_close(pair);
+}
+
+static void rc__rights_that_change(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_qp_attr attr = {.qp_access_flags = ALL_ACCESS};
+    pair_connect(pair, 0);
+    assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 8);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    attr.qp_access_flags = 0;
+    assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 2, 8);
+    assert_done(pair->send_cq[0], 2, IBV_WC_REM_ACCESS_ERR);
     pair_close(pair);
 }
 
@@ -171,13 +188,10 @@ static void rc__strangers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc__wrong_access),
-        cmocka_unit_test(rc__wrong_local_key),
-        cmocka_unit_test(rc__too_long),
-        cmocka_unit_test(rc__waits_for_a_receive),
-        cmocka_unit_test(rc__other_side_is_destroyed),
-        cmocka_unit_test(rc__error_flushes),
-        cmocka_unit_test(rc__strangers),
+        cmocka_unit_test(rc__wrong_access),        cmocka_unit_test(rc__rights_that_change),
+        cmocka_unit_test(rc__wrong_local_key),     cmocka_unit_test(rc__too_long),
+        cmocka_unit_test(rc__waits_for_a_receive), cmocka_unit_test(rc__other_side_is_destroyed),
+        cmocka_unit_test(rc__error_flushes),       cmocka_unit_test(rc__strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
