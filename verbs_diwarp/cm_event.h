@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Event channels. What an id can be told is bounded by its states, of which none comes twice; a
- * listening one, by its backlog. */
+/* Event channels. What an id can be told is bounded by its states, but for the addresses that the
+ * program has resolved; a listening one, by its backlog. */
 #pragma once
 
 #include "verbs_diwarp/cm.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/cm_id.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 #define TO(state) (1u << DV_CM_##state)
 
 static const uint32_t allowed[DV_CM_STATES] = {
-    [DV_CM_IDLE] = TO(BOUND) | TO(ADDR_RESOLVED) | TO(LISTENING),
+    [DV_CM_IDLE] = TO(BOUND) | TO(ADDR_RESOLVED) | TO(LISTENING) | TO(REQUESTED),
     [DV_CM_BOUND] = TO(ADDR_RESOLVED) | TO(LISTENING),
     [DV_CM_ADDR_RESOLVED] = TO(ADDR_RESOLVED) | TO(ROUTE_RESOLVED),
     [DV_CM_ROUTE_RESOLVED] = TO(CALLING),
@@ -32,6 +33,7 @@ bool dv_cm_may(const struct dv_cm_id *id, enum dv_cm_state to)
 
 void dv_cm_set_state(struct dv_cm_id *id, enum dv_cm_state to)
 {
+    assert(dv_cm_may(id, to));
     id->state = to;
 }
 

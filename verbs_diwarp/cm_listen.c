@@ -55,7 +55,7 @@ static struct dv_cm_id *new_caller(struct dv_cm_id *listener, struct dv_cm_link 
         return NULL;
     }
     id->id.context = listener->id.context;
-    id->state = DV_CM_REQUESTED;
+    dv_cm_set_state(id, DV_CM_REQUESTED);
     return id;
 }
 
