@@ -606,6 +606,7 @@ if DW_FUZZ
 
 FUZZERS = \
 	test/fuzz/fuzz_address \
+	test/fuzz/fuzz_cm \
 	test/fuzz/fuzz_ddp \
 	test/fuzz/fuzz_llp_header \
 	test/fuzz/fuzz_mpa \
@@ -619,6 +620,8 @@ FUZZERS = \
 check_PROGRAMS += $(FUZZERS)
 
 test_fuzz_fuzz_address_LDFLAGS = $(DW_FUZZ_LDFLAGS)
+test_fuzz_fuzz_cm_SOURCES = test/fuzz/fuzz_cm.c verbs_diwarp/cm_wire.c
+test_fuzz_fuzz_cm_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_ddp_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_llp_header_LDFLAGS = $(DW_FUZZ_LDFLAGS)
 test_fuzz_fuzz_mpa_LDFLAGS = $(DW_FUZZ_LDFLAGS)

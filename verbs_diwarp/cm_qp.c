@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/qp.h"
 
 #define ACCESS                                                                   \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
@@ -221,15 +222,7 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-    struct ibv_qp_init_attr_ex all = {.qp_context = attr->qp_context,
-                                      .send_cq = attr->send_cq,
-                                      .recv_cq = attr->recv_cq,
-                                      .srq = attr->srq,
-                                      .cap = attr->cap,
-                                      .qp_type = attr->qp_type,
-                                      .sq_sig_all = attr->sq_sig_all,
-                                      .comp_mask = IBV_QP_INIT_ATTR_PD,
-                                      .pd = pd};
+    struct ibv_qp_init_attr_ex all = dv_extended_attr(pd, attr);
     const int rc = rdma_create_qp_ex(id, &all);
     attr->cap = all.cap;
     return rc;

@@ -179,15 +179,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_create_qp)(pd, attr);
-    struct ibv_qp_init_attr_ex all = {.qp_context = attr->qp_context,
-                                      .send_cq = attr->send_cq,
-                                      .recv_cq = attr->recv_cq,
-                                      .srq = attr->srq,
-                                      .cap = attr->cap,
-                                      .qp_type = attr->qp_type,
-                                      .sq_sig_all = attr->sq_sig_all,
-                                      .comp_mask = IBV_QP_INIT_ATTR_PD,
-                                      .pd = pd};
+    struct ibv_qp_init_attr_ex all = dv_extended_attr(pd, attr);
     struct ibv_qp *qp = dv_create_qp_ex(pd->context, &all);
     if (qp)
         attr->cap = all.cap;

@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: making, changing and ending them. */
 #pragma once
 
 #include "verbs_diwarp/front.h"
 
 /* As a context's table has it. */
 struct ibv_qp *dv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+
+/* What ibv_create_qp() asks for, as the extended call has it. */
+static inline struct ibv_qp_init_attr_ex dv_extended_attr(struct ibv_pd *pd,
+                                                          const struct ibv_qp_init_attr *attr)
+{
+    return (struct ibv_qp_init_attr_ex){.qp_context = attr->qp_context,
+                                        .send_cq = attr->send_cq,
+                                        .recv_cq = attr->recv_cq,
+                                        .srq = attr->srq,
+                                        .cap = attr->cap,
+                                        .qp_type = attr->qp_type,
+                                        .sq_sig_all = attr->sq_sig_all,
+                                        .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                        .pd = pd};
+}
