@@ -227,7 +227,8 @@ UNIT_TESTS = \
 	test/unit/test_ud_sources \
 	test/unit/test_udp \
 	test/unit/test_udp_open \
-	test/unit/test_verbs_bench
+	test/unit/test_verbs_bench \
+	test/unit/test_ways
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 # Those that read test/vectors.

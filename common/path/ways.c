@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Doublings of the interval between looks. */
+#define LEFT_MAX 6
+
 static void put_paths(struct dw_paths *paths, struct dw_path *const *list, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -128,16 +131,18 @@ unsigned dw_ways_together(const struct dw_ways *ways)
 unsigned dw_ways_to_look_at(struct dw_ways *ways, uint64_t interval_ns, uint64_t now_ns)
 {
     const unsigned unknown = ways->apart & ~ways->working & ~(1u << ways->current);
-    if (!unknown || now_ns < ways->look_ns)
+    if (now_ns < ways->look_ns || (!unknown && !ways->left))
         return 0;
-    ways->look_ns = now_ns + (interval_ns << (ways->left < 6 ? ways->left : 6));
+    ways->look_ns = now_ns + (interval_ns << ways->left);
+    if (!unknown)
+        ways->left--;
     return unknown;
 }
 
 void dw_ways_leave(struct dw_ways *ways, unsigned way)
 {
     ways->working &= (uint8_t) ~(1u << way);
-    if (ways->left < UINT8_MAX)
+    if (ways->left < LEFT_MAX)
         ways->left++;
 }
 

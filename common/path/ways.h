@@ -22,7 +22,7 @@ struct dw_ways {
     bool answered;   /* a process there has answered what took the current one */
     uint8_t apart;   /* bit i: of one NIC and flow way i is the current one, or else the first */
     uint8_t working; /* of these, those on which long datagrams were answered */
-    uint8_t left;    /* how often one of them was found not to work any more */
+    uint8_t left;    /* how often one of them was found not to work any more, of late */
     uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */
     uint8_t nics[DW_WAYS_MAX];  /* ours: each may have several addresses; or DW_WAYS_NO_NIC */
     uint64_t look_ns;           /* no sooner those that do not work are looked at */
@@ -84,7 +84,8 @@ unsigned dw_ways_to(const struct dw_ways *ways, uint8_t number);
  * which is one of them. 0: there are no others. */
 unsigned dw_ways_together(const struct dw_ways *ways);
 /* Those apart that are not known to work; 0: none, or it is not time to look at them. Then the next
- * time is after interval_ns, and twice as long for each time that one was left, up to 64 times. */
+ * time is after interval_ns, and twice as long for each time that one was left, up to 64 times; one
+ * of these is forgotten for each such time that all work. */
 unsigned dw_ways_to_look_at(struct dw_ways *ways, uint64_t interval_ns, uint64_t now_ns);
 /* What was sent by it did not come. */
 void dw_ways_leave(struct dw_ways *ways, unsigned way);
