@@ -110,6 +110,9 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/secret.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
+	common/ud/answer.c \
+	common/ud/read.c \
+	common/ud/reads.h \
 	common/ud/receive.c \
 	common/ud/record.c \
 	common/ud/send.c \

@@ -262,6 +262,7 @@ RNIC_TESTS = \
 	test/net/test_rc_waits \
 	test/net/test_sealed \
 	test/net/test_sleep \
+	test/net/test_ud_reads \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_forget \
@@ -279,6 +280,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud \
+	test/sim/test_sim_ud_reads \
 	test/sim/test_sim_ways
 test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
@@ -298,6 +300,7 @@ test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
+test_sim_test_sim_ud_reads_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud_reads.c
 test_sim_test_sim_ways_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ways.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)

@@ -53,11 +53,8 @@ static bool is_registered(const struct diwarp_pd *pd, struct dw_ud_recv *recv)
     return true;
 }
 
-static void scatter(const struct dw_ud_recv *recv, size_t lead_bytes, uint32_t offset,
-                    const struct dw_segment *from)
+static void scatter(const struct dw_ud_recv *recv, size_t skip, const uint8_t *data, size_t left)
 {
-    const uint8_t *data = from->payload;
-    size_t skip = lead_bytes + offset, left = from->bytes;
     for (unsigned i = 0; i < recv->sge_count && left; i++) {
         const struct ibv_sge *sge = &recv->sge[i];
         const size_t before = skip < sge->length ? skip : sge->length;
@@ -70,14 +67,20 @@ static void scatter(const struct dw_ud_recv *recv, size_t lead_bytes, uint32_t o
     }
 }
 
+enum ibv_wc_status dw_ud_place(const struct diwarp_pd *pd, struct dw_ud_recv *recv, size_t skip,
+                               const uint8_t *data, size_t bytes)
+{
+    if (recv->deregistered != pd->deregistered && !is_registered(pd, recv))
+        return IBV_WC_LOC_PROT_ERR;
+    scatter(recv, skip, data, bytes);
+    return IBV_WC_SUCCESS;
+}
+
 static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_ud_recv *recv, uint32_t offset,
                                 const struct dw_segment *from)
 {
-    const struct diwarp_pd *pd = ud->qp.pd;
-    if (recv->deregistered != pd->deregistered && !is_registered(pd, recv))
-        return IBV_WC_LOC_PROT_ERR;
-    scatter(recv, ud->qp.attr.recv_lead_bytes, offset, from);
-    return IBV_WC_SUCCESS;
+    return dw_ud_place(ud->qp.pd, recv, (size_t)ud->qp.attr.recv_lead_bytes + offset, from->payload,
+                       from->bytes);
 }
 
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */
@@ -169,6 +172,8 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
             wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);
+        else if (segment.ddp.opcode == DW_RDMAP_READ_REQUEST)
+            wrong = dw_ud_on_read_request(ud, source, arrival, &segment);
         if (wrong)
             ++*wrong;
     }
