@@ -273,6 +273,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_path \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_qps \
+	test/sim/test_sim_recv_room \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
@@ -293,6 +294,7 @@ test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
 test_sim_test_sim_path_SOURCES = $(SIM_SOURCES) test/sim/test_sim_path.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_qps_SOURCES = $(SIM_SOURCES) test/sim/test_sim_qps.c
+test_sim_test_sim_recv_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_recv_room.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
@@ -343,6 +345,7 @@ endif
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_events \
+	test/verbs/test_front_extension \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_objects \
@@ -359,6 +362,8 @@ test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c
+test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c
 test_verbs_test_front_memory_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/verbs/end.c

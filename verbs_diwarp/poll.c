@@ -10,14 +10,16 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/rd.h"
+#include "verbs_diwarp/rdma.h"
 
 #define BATCH 16
 
 /* The header of a datagram with GIDs (InfiniBand 8.3). RoCE version 2 has an IPv4 header in its
  * last 20 bytes instead (annex A17.4.5.2), but programs look for the GIDs: UCX drops what has none
  * of its own there. */
-static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
-                    const struct diwarp_wc *done)
+void dv_make_grh(const struct dv_context *context, const struct diwarp_wc *done,
+                 struct ibv_grh *made)
 {
     const uint32_t source = htonl(done->src.job);
     struct ibv_grh grh = {.version_tclass_flow = htonl(6u << 28),
@@ -26,6 +28,14 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
                           .hop_limit = 64};
     dv_put_gid(&grh.sgid, (const uint8_t *)&source);
     dv_put_gid(&grh.dgid, context->gids[0].ip);
+    *made = grh;
+}
+
+static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
+                    const struct diwarp_wc *done)
+{
+    struct ibv_grh grh;
+    dv_make_grh(context, done, &grh);
     const uint8_t *from = (const uint8_t *)&grh;
     for (unsigned i = 0; i < recv->lead_count; i++) {
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
@@ -57,7 +67,6 @@ static void fail(struct dv_qp *qp)
     dv_flush_recvs(qp);
 }
 
-/* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 {
     if ((unsigned)done->wc.opcode == DIWARP_WC_CONNECT_REQUEST) {
@@ -69,9 +78,13 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         return;
     }
     struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
-    if (done->wc.opcode == (enum ibv_wc_opcode)DIWARP_WC_RECORD)
-        diwarp_release_record(done->record);
-    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num || done->wc.opcode != IBV_WC_RECV)
+    if (qp && dv_ibv_qp(qp)->qp_num != done->wc.qp_num)
+        qp = NULL;
+    if (qp && qp->rd) {
+        dv_rd_deliver(qp, done);
+        return;
+    }
+    if (dv_rdma_deliver(qp, done) || !qp || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
     struct dv_recv *recv = &qp->recvs[wc.wr_id];
