@@ -62,12 +62,15 @@ noinst_PROGRAMS += benchmarks/cipher_speed
 benchmarks_cipher_speed_LDADD = libdiwarp_core.la
 endif
 
-noinst_PROGRAMS += benchmarks/known_peers benchmarks/raw_sockets benchmarks/latency_bandwidth \
+noinst_PROGRAMS += benchmarks/known_peers benchmarks/read_list benchmarks/raw_sockets \
+	benchmarks/latency_bandwidth \
 	benchmarks/one_sided \
 	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
 benchmarks_known_peers_SOURCES = benchmarks/known_peers.c
 benchmarks_known_peers_LDADD = libdiwarp.la
+benchmarks_read_list_SOURCES = benchmarks/read_list.c
+benchmarks_read_list_LDADD = libdiwarp.la
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.c \
 	benchmarks/raw_client.h benchmarks/raw_link.c benchmarks/raw_link.h \

@@ -356,7 +356,8 @@ EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/en
 	test/verbs/rc_pair.c test/verbs/rc_pair.h
 if DW_SHARED
 if DW_CMOCKA
-check_PROGRAMS += $(VERBS_TESTS)
+check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
+test_verbs_extension_traffic_LDADD = -libverbs
 test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 	verbs_diwarp/cm_wire.c
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)

@@ -37,6 +37,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/diwarp_verbs.h \
 	verbs_diwarp/extension.c \
 	verbs_diwarp/front.h \
+	verbs_diwarp/grh.c \
+	verbs_diwarp/grh.h \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \

@@ -14,6 +14,3 @@ void dv_flush_recvs(struct dv_qp *qp);
 
 int dv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int dv_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-/* The header that leads a receive. */
-void dv_make_grh(const struct dv_context *context, const struct diwarp_wc *done,
-                 struct ibv_grh *grh);

@@ -7,8 +7,8 @@
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/diwarp_verbs.h"
+#include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/memory.h"
-#include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/rdma.h"
 
 struct send {

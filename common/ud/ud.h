@@ -178,16 +178,18 @@ bool dw_ud_answers_run(struct dw_ud_port *port, uint64_t now_ns);
 /* With its answers. */
 void dw_ud_asker_destroy(struct dw_ud_asker *asker);
 
-/* ---- receive.c ---- */
+/* ---- place.c ---- */
 /* Copies to what a receive, or a read, names, `skip` bytes into it; its keys are checked where the
  * PD has lost a region since. */
 enum ibv_wc_status dw_ud_place(const struct diwarp_pd *pd, struct dw_ud_recv *recv, size_t skip,
                                const uint8_t *data, size_t bytes);
+
+/* ---- receive.c ---- */
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns);
 
-/* ---- send.c ---- */
+/* ---- train.c ---- */
 /* One message on its way out. */
 struct dw_ud_outgoing {
     struct dw_ud_qp *ud;
@@ -204,5 +206,7 @@ int dw_ud_send_train(struct dw_ud_outgoing *out, uint64_t now_ns);
 /* The last numbers that were used for that QP of a process. NULL: no memory. */
 struct dw_ud_target *dw_ud_target_of(struct dw_ud_qp *ud, const struct diwarp_ah *ah);
 void dw_ud_targets_fini(struct dw_ud_qp *ud);
+
+/* ---- send.c ---- */
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns);
