@@ -191,7 +191,8 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = w.rd && byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
+    const uint32_t last = w.rd ? w.rd->records.next_id : dw_ud_qp_of(w.qp)->reads.last_id;
+    const uint32_t id = byte & 0x40 ? last - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
