@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sched.h>
 #include <string.h>
 
 #include "verbs_diwarp/cq.h"
@@ -126,6 +127,9 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
 }
 
+/* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH do. */
+#define YIELD_POLLS 16
+
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
     struct dv_cq *cq = dv_cq_of(ibv_cq);
@@ -140,7 +144,11 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
         cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
     }
     const bool overrun = cq->overrun && !taken;
+    context->empty_polls = taken ? 0 : context->empty_polls + 1;
+    const bool yield = context->empty_polls % YIELD_POLLS == YIELD_POLLS - 1;
     dv_unlock(context);
+    if (yield)
+        (void)sched_yield();
     return overrun ? -EIO : taken;
 }
 
