@@ -127,7 +127,8 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
 }
 
-/* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH do. */
+/* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH
+ * do. */
 #define YIELD_POLLS 16
 
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)

@@ -326,6 +326,21 @@ static void listener__has_a_backlog(void **state)
 
 static atomic_bool destroyed;
 
+static void bind__takes_a_device_by_no_address_of_all_hosts(void **state)
+{
+    (void)state;
+    const uint32_t any[] = {INADDR_ANY, INADDR_LOOPBACK};
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(any[i])}};
+        struct rdma_cm_id *id;
+        assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&address), 0);
+        assert_null(id->verbs);
+        assert_int_not_equal(rdma_get_src_port(id), 0);
+        assert_int_equal(rdma_destroy_id(id), 0);
+    }
+}
+
 static void *destroy(void *id)
 {
     const int rc = rdma_destroy_id(id);
@@ -365,6 +380,7 @@ int main(void)
         cmocka_unit_test(listener__does_not_wait_for_the_silent),
         cmocka_unit_test(listener__tells_the_program_what_was_sent),
         cmocka_unit_test(listener__has_a_backlog),
+        cmocka_unit_test(bind__takes_a_device_by_no_address_of_all_hosts),
         cmocka_unit_test(id__stays_until_its_event_is_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
