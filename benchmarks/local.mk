@@ -53,6 +53,7 @@ VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs
 	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
 	benchmarks/options.h benchmarks/samples.h
 
+EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
@@ -85,6 +86,11 @@ benchmarks_verbs_native_SOURCES = benchmarks/verbs_native.c benchmarks/verbs_nat
 benchmarks_verbs_native_LDADD = libdiwarp.la -libverbs
 benchmarks_verbs_of_SOURCES = benchmarks/verbs_of.c $(VERBS_BENCH)
 benchmarks_verbs_of_LDADD = -libverbs
+
+noinst_PROGRAMS += benchmarks/verbs_memory
+benchmarks_verbs_memory_SOURCES = benchmarks/verbs_memory.c benchmarks/options.h \
+	benchmarks/memory_sample.c benchmarks/memory_sample.h
+benchmarks_verbs_memory_LDADD = libdiwarp_core.la -libverbs
 
 benchmarks_latency_bandwidth_SOURCES = benchmarks/latency_bandwidth.c benchmarks/mpi_bench.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h

@@ -128,8 +128,10 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
 }
 
 /* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH
- * do. */
-#define YIELD_POLLS 16
+ * do. That many polls take some 100 us, longer than a round trip: half as many would leave the core
+ * to strangers while an answer is under way, twice as many let ranks that share a core wait longer
+ * for each other. */
+#define YIELD_POLLS 256
 
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
