@@ -53,7 +53,7 @@ VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs
 	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
 	benchmarks/options.h benchmarks/samples.h
 
-EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh
+EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh benchmarks/verbs_tail
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
