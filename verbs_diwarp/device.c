@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
+#include "verbs_diwarp/domain.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
@@ -218,6 +220,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->verbs.query_port = dv_query_port;
     context->verbs.query_device_ex = dv_query_device_ex;
     context->verbs.create_qp_ex = dv_create_qp_ex;
+    context->verbs.create_cq_ex = dv_create_cq_ex;
+    context->verbs.query_rt_values = dv_query_rt_values;
+    context->verbs.alloc_td = dv_alloc_td;
+    context->verbs.dealloc_td = dv_dealloc_td;
+    context->verbs.alloc_parent_domain = dv_alloc_parent_domain;
     context->verbs.context = (struct ibv_context){.device = device,
                                                   .ops = ops,
                                                   .cmd_fd = -1,

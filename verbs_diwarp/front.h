@@ -64,8 +64,15 @@ struct dv_context {
 
 struct dv_pd {
     struct ibv_pd pd;
+    struct dv_pd *parent; /* of a parent domain: whose memory it uses; NULL: none */
+    struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
     void *regions; /* tsearch(3) */
+    uint32_t users;
+};
+
+struct dv_td {
+    struct ibv_td td;
     uint32_t users;
 };
 
@@ -82,9 +89,18 @@ struct dv_channel {
 
 enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };
 
+/* A completion, and when it came (CLOCK_MONOTONIC): 0 where nobody asks. */
+struct dv_entry {
+    struct ibv_wc wc;
+    uint64_t at_ns;
+};
+
 struct dv_cq {
-    struct ibv_cq cq;
-    struct ibv_wc *entries;
+    union {
+        struct ibv_cq cq; /* as ibv_cq_ex begins */
+        struct ibv_cq_ex ex;
+    };
+    struct dv_entry *entries;
     uint32_t size, head, count;
     uint32_t users;
     uint32_t waiting;      /* events that nobody took */
@@ -93,6 +109,11 @@ struct dv_cq {
     struct dv_cq *next;    /* in channel.first */
     enum dv_arming armed;
     bool overrun;
+    bool ignores_overrun; /* the oldest make room */
+    bool is_extended, single_threaded, stamps;
+    struct dv_pd *domain;    /* the parent domain it is of; NULL: none */
+    pthread_mutex_t polling; /* from start_poll to end_poll */
+    struct dv_entry current; /* of these */
 };
 
 struct dv_srq {
@@ -156,6 +177,13 @@ static inline struct dv_context *dv_context_of(struct ibv_context *context)
 {
     return (struct dv_context *)(void *)((char *)context -
                                          offsetof(struct dv_context, verbs.context));
+}
+
+/* Where the memory of a domain is. */
+static inline struct dv_pd *dv_root_of(const struct ibv_pd *pd)
+{
+    const struct dv_pd *domain = (const struct dv_pd *)pd;
+    return domain->parent ? domain->parent : (struct dv_pd *)(uintptr_t)domain;
 }
 
 static inline struct dv_cq *dv_cq_of(struct ibv_cq *cq)

@@ -31,9 +31,13 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_wire.h \
 	verbs_diwarp/cq.c \
 	verbs_diwarp/cq.h \
+	verbs_diwarp/cq_ex.c \
+	verbs_diwarp/cq_ex.h \
 	verbs_diwarp/device.c \
 	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
+	verbs_diwarp/domain.c \
+	verbs_diwarp/domain.h \
 	verbs_diwarp/front.h \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \

@@ -6,6 +6,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "verbs_diwarp/domain.h"
 #include "verbs_diwarp/mapped.h"
 
 static struct dv_pd *pd_of(struct ibv_pd *pd)
@@ -34,6 +35,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_dealloc_pd)(pd);
+    if (pd_of(pd)->parent)
+        return dv_dealloc_parent_domain(pd_of(pd));
     struct dv_context *context = dv_context_of(pd->context);
     dv_lock(context);
     const bool busy = pd_of(pd)->users;
@@ -58,7 +61,7 @@ bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int 
 {
     for (int i = 0; i < count; i++) {
         const struct ibv_mr wanted = {.lkey = sges[i].lkey};
-        struct ibv_mr *const *found = tfind(&wanted, &((const struct dv_pd *)pd)->regions, by_key);
+        struct ibv_mr *const *found = tfind(&wanted, &dv_root_of(pd)->regions, by_key);
         if (!found)
             return false;
         const uint64_t offset = sges[i].addr - (uintptr_t)(*found)->addr;
@@ -98,7 +101,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
                              .lkey = mr->core->stag,
                              .rkey = mr->core->stag};
     dv_lock(dv_context_of(pd->context));
-    const bool kept = tsearch(&mr->mr, &pd_of(pd)->regions, by_key);
+    const bool kept = tsearch(&mr->mr, &dv_root_of(pd)->regions, by_key);
     pd_of(pd)->users += kept;
     dv_unlock(dv_context_of(pd->context));
     if (kept)
@@ -139,7 +142,7 @@ int ibv_dereg_mr(struct ibv_mr *mr)
         return DV_REAL(ibv_dereg_mr)(mr);
     dv_lock(dv_context_of(mr->context)); /* no GRH is being written to it */
     diwarp_dereg_mr(((struct dv_mr *)mr)->core);
-    tdelete(mr, &pd_of(mr->pd)->regions, by_key);
+    tdelete(mr, &dv_root_of(mr->pd)->regions, by_key);
     pd_of(mr->pd)->users--;
     dv_unlock(dv_context_of(mr->context));
     free(mr);

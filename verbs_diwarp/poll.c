@@ -128,6 +128,29 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
 }
 
+void dv_drop_oldest(struct dv_cq *cq)
+{
+    give_place(dv_context_of(cq->cq.context), &cq->entries[cq->head].wc);
+    cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    cq->count--;
+}
+
+int dv_take_entry(struct dv_cq *cq)
+{
+    struct dv_context *context = dv_context_of(cq->cq.context);
+    dv_lock(context);
+    if (!cq->count && dv_progress(context) < 0)
+        cq->overrun = true;
+    const bool found = cq->count;
+    if (found) {
+        cq->current = cq->entries[cq->head];
+        dv_drop_oldest(cq);
+    }
+    const int rc = found ? 0 : cq->overrun ? EIO : ENOENT;
+    dv_unlock(context);
+    return rc;
+}
+
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
     struct dv_cq *cq = dv_cq_of(ibv_cq);
@@ -136,10 +159,9 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
     dv_lock(context);
     if (!cq->count && dv_progress(context) < 0)
         cq->overrun = true;
-    for (; taken < n && cq->count; taken++, cq->count--) {
-        wc[taken] = cq->entries[cq->head];
-        give_place(context, &wc[taken]);
-        cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    for (; taken < n && cq->count; taken++) {
+        wc[taken] = cq->entries[cq->head].wc;
+        dv_drop_oldest(cq);
     }
     const bool overrun = cq->overrun && !taken;
     dv_unlock(context);
@@ -192,7 +214,7 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     if (cqe < 1 || cqe > DV_MAX_CQE)
         return EINVAL;
-    struct ibv_wc *entries = calloc((size_t)cqe, sizeof *entries);
+    struct dv_entry *entries = calloc((size_t)cqe, sizeof *entries);
     if (!entries)
         return ENOMEM;
     dv_lock(context);

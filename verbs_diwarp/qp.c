@@ -85,7 +85,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         attr->recv_cq->context != context || cap->max_send_wr > DV_MAX_WR ||
         cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > max_sge ||
         cap->max_recv_sge > max_sge || cap->max_inline_data > DV_MAX_INLINE ||
-        (attr->srq && attr->srq->pd != attr->pd))
+        (attr->srq && dv_root_of(attr->srq->pd) != dv_root_of(attr->pd)))
         return EINVAL;
     return 0;
 }

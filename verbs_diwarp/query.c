@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/query.h"
 
+#include "verbs_diwarp/cq_ex.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
@@ -111,7 +113,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t bytes)
 {
-    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1};
+    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1,
+                                     .completion_timestamp_mask = UINT64_MAX,
+                                     .hca_core_clock = DV_CLOCK_KHZ};
     if (input && input->comp_mask)
         return EINVAL;
     (void)ibv_query_device(context, &all.orig_attr);
