@@ -16,6 +16,7 @@
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
 #include "verbs_diwarp/domain.h"
+#include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
@@ -198,6 +199,9 @@ static const struct ibv_context_ops ops = {
     .post_send = dv_post_send,
     .post_recv = dv_post_recv,
     .post_srq_recv = dv_post_srq_recv,
+    .alloc_mw = dv_alloc_mw,
+    .bind_mw = dv_bind_mw,
+    .dealloc_mw = dv_dealloc_mw,
 };
 
 #undef ibv_open_device

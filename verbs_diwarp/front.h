@@ -67,7 +67,8 @@ struct dv_pd {
     struct dv_pd *parent; /* of a parent domain: whose memory it uses; NULL: none */
     struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
-    void *regions; /* tsearch(3) */
+    void *regions; /* tsearch(3), of what has a parent there */
+    void *windows; /* that are bound, likewise */
     uint32_t users;
 };
 
@@ -76,9 +77,13 @@ struct dv_td {
     uint32_t users;
 };
 
+struct dv_mw;
+
 struct dv_mr {
     struct ibv_mr mr;
     struct diwarp_mr *core;
+    struct dv_mw *windows; /* bound to it */
+    unsigned access;
 };
 
 /* Its fd, an eventfd(2), counts events like a semaphore. */
@@ -116,22 +121,32 @@ struct dv_cq {
     struct dv_entry current; /* of these */
 };
 
+/* A posted receive of a UD queue pair or an SRQ. */
+struct dv_recv {
+    uint64_t wr_id;
+    struct dv_recv *older, *newer; /* while posted */
+    struct iovec *lead;            /* lead_count: where its GRH goes, over UD */
+    unsigned lead_count;
+    bool posted;
+};
+
+struct dv_recvs {
+    uint32_t max_wr, max_sge;
+    struct dv_recv *places; /* max_wr */
+    struct iovec *leads;    /* max_sge of each */
+    uint32_t *free_places;  /* free_count of them */
+    uint32_t free_count;
+    struct dv_recv *oldest, *newest; /* of the posted */
+};
+
 struct dv_srq {
     struct ibv_srq srq;
     struct diwarp_srq *core;
+    struct dv_recvs recvs;
     uint32_t max_wr, max_sge;
     uint32_t posted, limit; /* fewer than that: an event, once; 0: none */
     uint32_t users;
     uint32_t async_events; /* taken; srq.events_completed of them are acknowledged */
-};
-
-/* A posted receive of a UD queue pair. */
-struct dv_recv {
-    uint64_t wr_id;
-    struct dv_recv *older, *newer; /* while posted */
-    struct iovec *lead;            /* lead_count: where its GRH goes */
-    unsigned lead_count;
-    bool posted;
 };
 
 struct dv_rc;
@@ -143,14 +158,11 @@ struct dv_qp {
     bool signal_all;
     uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
+    struct dv_mw *windows;      /* of type 2, bound by it */
     struct dv_rc *rc;           /* NULL: it is of UD, and has what follows */
     struct diwarp_qp *core;
     uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
-    struct dv_recv *recvs; /* cap.max_recv_wr */
-    struct iovec *leads;   /* cap.max_recv_sge of each */
-    uint32_t *free_recvs;  /* indexes */
-    uint32_t free_count;
-    struct dv_recv *oldest, *newest; /* of the posted */
+    struct dv_recvs recvs; /* its own: none with an SRQ */
 };
 
 /* One queue pair behind an address. */

@@ -43,6 +43,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/memory.h \
+	verbs_diwarp/mw.c \
+	verbs_diwarp/mw.h \
 	verbs_diwarp/poll.c \
 	verbs_diwarp/poll.h \
 	verbs_diwarp/post.c \
@@ -56,6 +58,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/rc.h \
 	verbs_diwarp/rc_queues.c \
 	verbs_diwarp/rc_queues.h \
+	verbs_diwarp/recvs.c \
+	verbs_diwarp/recvs.h \
 	verbs_diwarp/srq.c \
 	verbs_diwarp/srq.h \
 	verbs_diwarp/states.c \

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/srq.h"
 
 #define BATCH 16
 
@@ -33,14 +36,6 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
     }
 }
 
-static void release(struct dv_qp *qp, struct dv_recv *recv)
-{
-    recv->posted = false;
-    *(recv->older ? &recv->older->newer : &qp->oldest) = recv->newer;
-    *(recv->newer ? &recv->newer->older : &qp->newest) = recv->older;
-    qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
-}
-
 static uint32_t lead_bytes(const struct dv_recv *recv)
 {
     size_t bytes = 0;
@@ -55,6 +50,10 @@ static void fail(struct dv_qp *qp)
     diwarp_set_qkey(qp->core, dv_random_qkey());
     dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     dv_flush_recvs(qp);
+    if (dv_ibv_qp(qp)->srq)
+        dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
+                      &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
+                                                .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
 }
 
 /* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
@@ -74,7 +73,9 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
-    struct dv_recv *recv = &qp->recvs[wc.wr_id];
+    struct dv_srq *srq = (struct dv_srq *)dv_ibv_qp(qp)->srq;
+    struct dv_recvs *recvs = srq ? &srq->recvs : &qp->recvs;
+    struct dv_recv *recv = &recvs->places[wc.wr_id];
     if (!recv->posted) /* flushed meanwhile */
         return;
     if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
@@ -83,10 +84,12 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         put_grh(context, recv, done);
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
-    wc.wc_flags |= IBV_WC_GRH;
+    wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);
     wc.imm_data = htonl(done->wc.imm_data);
-    release(qp, recv);
-    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    dv_recvs_release(recvs, recv);
+    if (srq)
+        dv_srq_taken(srq);
+    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
     if (wc.status == IBV_WC_LOC_PROT_ERR)
         fail(qp);
 }
@@ -113,9 +116,9 @@ void dv_flush_recvs(struct dv_qp *qp)
 {
     struct ibv_wc wc = {
         .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
-    while (qp->oldest) {
-        wc.wr_id = qp->oldest->wr_id;
-        release(qp, qp->oldest);
+    while (qp->recvs.oldest) {
+        wc.wr_id = qp->recvs.oldest->wr_id;
+        dv_recvs_release(&qp->recvs, qp->recvs.oldest);
         dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
     }
 }

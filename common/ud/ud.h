@@ -4,7 +4,7 @@
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/srq.h"
 
 extern const struct dw_service dw_ud_service;
 
@@ -110,7 +110,7 @@ struct dw_ud_qp {
     struct dw_map open; /* those of them whose segments are taken */
     uint32_t held[DW_UD_KINDS];
     struct dw_list recvs;  /* posted, and not taken by a Send */
-    uint32_t recv_count;   /* posted, and not completed */
+    uint32_t recv_count;   /* posted, or taken from the SRQ, and not completed */
     struct dw_map targets; /* by token and QPN: that have been sent to */
 };
 
