@@ -109,6 +109,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/secret.c \
 	common/rnic/secret.h \
 	common/rnic/service.h \
+	common/rnic/srq.c \
+	common/rnic/srq.h \
 	common/rnic/verbs.c \
 	common/ud/answer.c \
 	common/ud/place.c \

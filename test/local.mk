@@ -344,15 +344,18 @@ endif
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
+	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_events \
 	test/verbs/test_front_extension \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
+	test/verbs/test_front_mw \
 	test/verbs/test_front_objects \
 	test/verbs/test_front_rc \
 	test/verbs/test_front_rc_errors \
+	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
-EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
+EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
 	test/verbs/rc_pair.c test/verbs/rc_pair.h
 if DW_SHARED
 if DW_CMOCKA
@@ -361,6 +364,14 @@ test_verbs_extension_traffic_LDADD = -libverbs
 test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 	verbs_diwarp/cm_wire.c
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_cq_ex_SOURCES = test/verbs/test_front_cq_ex.c test/verbs/end.c
+test_verbs_test_front_cq_ex_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_srq_SOURCES = test/verbs/test_front_srq.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_srq_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c

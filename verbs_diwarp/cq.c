@@ -6,10 +6,14 @@
 
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/cq_ex.h"
+#include "verbs_diwarp/poll.h"
 
 void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
 {
     struct dv_cq *cq = dv_cq_of(ibv_cq);
+    if (cq->count == cq->size && cq->ignores_overrun)
+        dv_drop_oldest(cq);
     if (cq->count == cq->size) {
         if (!cq->overrun)
             dv_async_push(
@@ -18,7 +22,8 @@ void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
         cq->overrun = true;
         return;
     }
-    cq->entries[(cq->head + cq->count++) % cq->size] = *wc;
+    cq->entries[(cq->head + cq->count++) % cq->size] =
+        (struct dv_entry){*wc, cq->stamps ? dv_clock_ns() : 0};
     const bool wanted = cq->armed == DV_ARMED || (cq->armed == DV_ARMED_SOLICITED &&
                                                   (solicited || wc->status != IBV_WC_SUCCESS));
     if (!wanted || !ibv_cq->channel)
@@ -33,9 +38,9 @@ void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < cq->count; i++) {
-        const struct ibv_wc *wc = &cq->entries[(cq->head + i) % cq->size];
-        if (wc->qp_num != qp_num)
-            cq->entries[(cq->head + kept++) % cq->size] = *wc;
+        const struct dv_entry *entry = &cq->entries[(cq->head + i) % cq->size];
+        if (entry->wc.qp_num != qp_num)
+            cq->entries[(cq->head + kept++) % cq->size] = *entry;
     }
     cq->count = kept;
 }
@@ -79,12 +84,16 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     const bool busy = cq->users;
     if (!busy)
         context->kept--;
+    if (!busy && cq->domain)
+        cq->domain->users--;
     dv_unlock(context);
     if (busy)
         return EBUSY;
     dv_channel_leave(cq);
     dv_async_leave(context,
                    &(struct ibv_async_event){.element.cq = ibv_cq, .event_type = IBV_EVENT_CQ_ERR});
+    if (cq->is_extended)
+        pthread_mutex_destroy(&cq->polling);
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);

@@ -13,7 +13,10 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
+#include "verbs_diwarp/domain.h"
+#include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/qp.h"
@@ -196,6 +199,9 @@ static const struct ibv_context_ops ops = {
     .post_send = dv_post_send,
     .post_recv = dv_post_recv,
     .post_srq_recv = dv_post_srq_recv,
+    .alloc_mw = dv_alloc_mw,
+    .bind_mw = dv_bind_mw,
+    .dealloc_mw = dv_dealloc_mw,
 };
 
 #undef ibv_open_device
@@ -218,6 +224,11 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->verbs.query_port = dv_query_port;
     context->verbs.query_device_ex = dv_query_device_ex;
     context->verbs.create_qp_ex = dv_create_qp_ex;
+    context->verbs.create_cq_ex = dv_create_cq_ex;
+    context->verbs.query_rt_values = dv_query_rt_values;
+    context->verbs.alloc_td = dv_alloc_td;
+    context->verbs.dealloc_td = dv_dealloc_td;
+    context->verbs.alloc_parent_domain = dv_alloc_parent_domain;
     context->verbs.context = (struct ibv_context){.device = device,
                                                   .ops = ops,
                                                   .cmd_fd = -1,

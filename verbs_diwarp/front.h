@@ -65,14 +65,26 @@ struct dv_context {
 
 struct dv_pd {
     struct ibv_pd pd;
+    struct dv_pd *parent; /* of a parent domain: whose memory it uses; NULL: none */
+    struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
-    void *regions; /* tsearch(3) */
+    void *regions; /* tsearch(3), of what has a parent there */
+    void *windows; /* that are bound, likewise */
     uint32_t users;
 };
+
+struct dv_td {
+    struct ibv_td td;
+    uint32_t users;
+};
+
+struct dv_mw;
 
 struct dv_mr {
     struct ibv_mr mr;
     struct diwarp_mr *core;
+    struct dv_mw *windows; /* bound to it */
+    unsigned access;
 };
 
 /* Its fd, an eventfd(2), counts events like a semaphore. */
@@ -83,9 +95,18 @@ struct dv_channel {
 
 enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };
 
+/* A completion, and when it came (CLOCK_MONOTONIC): 0 where nobody asks. */
+struct dv_entry {
+    struct ibv_wc wc;
+    uint64_t at_ns;
+};
+
 struct dv_cq {
-    struct ibv_cq cq;
-    struct ibv_wc *entries;
+    union {
+        struct ibv_cq cq; /* as ibv_cq_ex begins */
+        struct ibv_cq_ex ex;
+    };
+    struct dv_entry *entries;
     uint32_t size, head, count;
     uint32_t users;
     uint32_t waiting;      /* events that nobody took */
@@ -94,24 +115,39 @@ struct dv_cq {
     struct dv_cq *next;    /* in channel.first */
     enum dv_arming armed;
     bool overrun;
+    bool ignores_overrun; /* the oldest make room */
+    bool is_extended, single_threaded, stamps;
+    struct dv_pd *domain;    /* the parent domain it is of; NULL: none */
+    pthread_mutex_t polling; /* from start_poll to end_poll */
+    struct dv_entry current; /* of these */
+};
+
+/* A posted receive of a UD queue pair or an SRQ. */
+struct dv_recv {
+    uint64_t wr_id;
+    struct dv_recv *older, *newer; /* while posted */
+    struct iovec *lead;            /* lead_count: where its GRH goes, over UD */
+    unsigned lead_count;
+    bool posted;
+};
+
+struct dv_recvs {
+    uint32_t max_wr, max_sge;
+    struct dv_recv *places; /* max_wr */
+    struct iovec *leads;    /* max_sge of each */
+    uint32_t *free_places;  /* free_count of them */
+    uint32_t free_count;
+    struct dv_recv *oldest, *newest; /* of the posted */
 };
 
 struct dv_srq {
     struct ibv_srq srq;
     struct diwarp_srq *core;
+    struct dv_recvs recvs;
     uint32_t max_wr, max_sge;
     uint32_t posted, limit; /* fewer than that: an event, once; 0: none */
     uint32_t users;
     uint32_t async_events; /* taken; srq.events_completed of them are acknowledged */
-};
-
-/* A posted receive of a UD queue pair. */
-struct dv_recv {
-    uint64_t wr_id;
-    struct dv_recv *older, *newer; /* while posted */
-    struct iovec *lead;            /* lead_count: where its GRH goes */
-    unsigned lead_count;
-    bool posted;
 };
 
 struct dv_rc;
@@ -139,14 +175,11 @@ struct dv_qp {
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
     struct dv_rd *rd;           /* NULL: it is not of RD */
     struct dv_rdma *rdma;       /* of UD; NULL: it neither reads nor is told of records */
+    struct dv_mw *windows;      /* of type 2, bound by it */
     struct dv_rc *rc;           /* NULL, and rd, too: it is of UD, and has what follows */
     struct diwarp_qp *core;
     uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
-    struct dv_recv *recvs; /* cap.max_recv_wr */
-    struct iovec *leads;   /* cap.max_recv_sge of each */
-    uint32_t *free_recvs;  /* indexes */
-    uint32_t free_count;
-    struct dv_recv *oldest, *newest; /* of the posted */
+    struct dv_recvs recvs; /* its own: none with an SRQ */
 };
 
 /* One queue pair behind an address. */
@@ -174,6 +207,13 @@ static inline struct dv_context *dv_context_of(struct ibv_context *context)
 {
     return (struct dv_context *)(void *)((char *)context -
                                          offsetof(struct dv_context, verbs.context));
+}
+
+/* Where the memory of a domain is. */
+static inline struct dv_pd *dv_root_of(const struct ibv_pd *pd)
+{
+    const struct dv_pd *domain = (const struct dv_pd *)pd;
+    return domain->parent ? domain->parent : (struct dv_pd *)(uintptr_t)domain;
 }
 
 static inline struct dv_cq *dv_cq_of(struct ibv_cq *cq)

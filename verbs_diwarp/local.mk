@@ -31,10 +31,14 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_wire.h \
 	verbs_diwarp/cq.c \
 	verbs_diwarp/cq.h \
+	verbs_diwarp/cq_ex.c \
+	verbs_diwarp/cq_ex.h \
 	verbs_diwarp/device.c \
 	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/diwarp_verbs.h \
+	verbs_diwarp/domain.c \
+	verbs_diwarp/domain.h \
 	verbs_diwarp/extension.c \
 	verbs_diwarp/front.h \
 	verbs_diwarp/grh.c \
@@ -43,6 +47,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/memory.h \
+	verbs_diwarp/mw.c \
+	verbs_diwarp/mw.h \
 	verbs_diwarp/poll.c \
 	verbs_diwarp/poll.h \
 	verbs_diwarp/post.c \
@@ -60,6 +66,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/rd.h \
 	verbs_diwarp/rdma.c \
 	verbs_diwarp/rdma.h \
+	verbs_diwarp/recvs.c \
+	verbs_diwarp/recvs.h \
 	verbs_diwarp/srq.c \
 	verbs_diwarp/srq.h \
 	verbs_diwarp/states.c \

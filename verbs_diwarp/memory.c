@@ -6,7 +6,9 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "verbs_diwarp/domain.h"
 #include "verbs_diwarp/mapped.h"
+#include "verbs_diwarp/mw.h"
 
 static struct dv_pd *pd_of(struct ibv_pd *pd)
 {
@@ -34,6 +36,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_dealloc_pd)(pd);
+    if (pd_of(pd)->parent)
+        return dv_dealloc_parent_domain(pd_of(pd));
     struct dv_context *context = dv_context_of(pd->context);
     dv_lock(context);
     const bool busy = pd_of(pd)->users;
@@ -84,14 +88,21 @@ bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count
     return true;
 }
 
+#define DIWARP_ACCESS                                                            \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+     IBV_ACCESS_REMOTE_ATOMIC)
+
+static bool is_access(unsigned access)
+{
+    const unsigned known = DIWARP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
+    const unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+    return !(access & ~known) && (!(access & writes) || access & IBV_ACCESS_LOCAL_WRITE);
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                              unsigned access)
 {
-    const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
-                           IBV_ACCESS_OPTIONAL_RANGE;
-    const unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    if (access & ~known || (access & writes && !(access & IBV_ACCESS_LOCAL_WRITE)))
+    if (!is_access(access))
         return dv_fail(EINVAL);
     if (iova != (uintptr_t)addr) /* an STag names memory by its address */
         return dv_fail(EOPNOTSUPP);
@@ -100,9 +111,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
-    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length,
-                             (int)(access & (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)));
+    mr->access = access;
+    mr->core = diwarp_reg_mr(pd_of(pd)->core, addr, length, (int)(access & DIWARP_ACCESS));
     if (!mr->core) {
         free(mr);
         return NULL;
@@ -114,7 +124,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
                              .lkey = mr->core->stag,
                              .rkey = mr->core->stag};
     dv_lock(dv_context_of(pd->context));
-    const bool kept = tsearch(&mr->mr, &pd_of(pd)->regions, by_key);
+    const bool kept = tsearch(&mr->mr, &dv_root_of(pd)->regions, by_key);
     pd_of(pd)->users += kept;
     dv_unlock(dv_context_of(pd->context));
     if (kept)
@@ -149,15 +159,92 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return reg_mr(pd, addr, length, iova, access);
 }
 
+/* ---- anew ---- */
+
+/* Where libibverbs finds fault with it: a positive errno. */
+static int check_rereg(const struct ibv_mr *mr, int flags, const struct ibv_pd *pd,
+                       const void *addr, size_t length, int access)
+{
+    const struct dv_mr *own = (const struct dv_mr *)mr;
+    const bool writes = (flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : own->access) &
+                        IBV_ACCESS_LOCAL_WRITE;
+    if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+        (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != mr->context)) ||
+        (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
+        (flags & IBV_REREG_MR_CHANGE_ACCESS && !is_access((unsigned)access)))
+        return EINVAL;
+    const bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    return dv_is_mapped(moves ? addr : mr->addr, moves ? length : mr->length, writes) ? 0 : EFAULT;
+}
+
+/* In the tree of the new domain, out of the other. False: no memory. */
+static bool move_to(struct ibv_mr *mr, struct ibv_pd *pd)
+{
+    struct dv_pd *from = dv_root_of(mr->pd), *to = dv_root_of(pd);
+    if (from != to && !tsearch(mr, &to->regions, by_key))
+        return false;
+    if (from != to)
+        tdelete(mr, &from->regions, by_key);
+    pd_of(mr->pd)->users--;
+    pd_of(pd)->users++;
+    mr->pd = pd;
+    return true;
+}
+
+/* 0 or a positive errno; the region is as before then. */
+static int rereg(struct dv_mr *mr, struct ibv_pd *pd, void *addr, size_t length, unsigned access)
+{
+    struct ibv_pd *before = mr->mr.pd;
+    if (dv_mr_has_windows(mr))
+        return EBUSY;
+    if (!move_to(&mr->mr, pd))
+        return ENOMEM;
+    const int rc =
+        -diwarp_rereg_mr(mr->core, pd_of(pd)->core, addr, length, (int)(access & DIWARP_ACCESS));
+    if (rc) { /* there is room where it was */
+        (void)move_to(&mr->mr, before);
+        return rc;
+    }
+    mr->mr.addr = addr;
+    mr->mr.length = length;
+    mr->access = access;
+    return 0;
+}
+
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+                 int access)
+{
+    if (!dv_is_ours(mr->context))
+        return DV_REAL(ibv_rereg_mr)(mr, flags, pd, addr, length, access);
+    int rc = check_rereg(mr, flags, pd, addr, length, access);
+    if (!rc) {
+        const bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+        struct dv_mr *own = (struct dv_mr *)mr;
+        dv_lock(dv_context_of(mr->context));
+        rc = rereg(own, flags & IBV_REREG_MR_CHANGE_PD ? pd : mr->pd, moves ? addr : mr->addr,
+                   moves ? length : mr->length,
+                   flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : own->access);
+        dv_unlock(dv_context_of(mr->context));
+    }
+    if (rc)
+        errno = rc;
+    return rc ? IBV_REREG_MR_ERR_INPUT : 0;
+}
+
 int ibv_dereg_mr(struct ibv_mr *mr)
 {
     if (!dv_is_ours(mr->context))
         return DV_REAL(ibv_dereg_mr)(mr);
     dv_lock(dv_context_of(mr->context)); /* no GRH is being written to it */
-    diwarp_dereg_mr(((struct dv_mr *)mr)->core);
-    tdelete(mr, &pd_of(mr->pd)->regions, by_key);
-    pd_of(mr->pd)->users--;
+    const bool busy = dv_mr_has_windows((struct dv_mr *)mr);
+    if (!busy) {
+        diwarp_dereg_mr(((struct dv_mr *)mr)->core);
+        tdelete(mr, &dv_root_of(mr->pd)->regions, by_key);
+        pd_of(mr->pd)->users--;
+    }
     dv_unlock(dv_context_of(mr->context));
+    if (busy)
+        return EBUSY;
     free(mr);
     return 0;
 }

@@ -8,12 +8,15 @@
 #include <sched.h>
 #include <string.h>
 
+#include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/srq.h"
 
 #define BATCH 16
 
@@ -27,14 +30,6 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
         from += recv->lead[i].iov_len;
     }
-}
-
-static void release(struct dv_qp *qp, struct dv_recv *recv)
-{
-    recv->posted = false;
-    *(recv->older ? &recv->older->newer : &qp->oldest) = recv->newer;
-    *(recv->newer ? &recv->newer->older : &qp->newest) = recv->older;
-    qp->free_recvs[qp->free_count++] = (uint32_t)(recv - qp->recvs);
 }
 
 static uint32_t lead_bytes(const struct dv_recv *recv)
@@ -51,6 +46,10 @@ static void fail(struct dv_qp *qp)
     diwarp_set_qkey(qp->core, dv_random_qkey());
     dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     dv_flush_recvs(qp);
+    if (dv_ibv_qp(qp)->srq)
+        dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
+                      &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
+                                                .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
 }
 
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)
@@ -73,7 +72,9 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     if (dv_rdma_deliver(qp, done) || !qp || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
-    struct dv_recv *recv = &qp->recvs[wc.wr_id];
+    struct dv_srq *srq = (struct dv_srq *)dv_ibv_qp(qp)->srq;
+    struct dv_recvs *recvs = srq ? &srq->recvs : &qp->recvs;
+    struct dv_recv *recv = &recvs->places[wc.wr_id];
     if (!recv->posted) /* flushed meanwhile */
         return;
     if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
@@ -82,10 +83,12 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         put_grh(context, recv, done);
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
-    wc.wc_flags |= IBV_WC_GRH;
+    wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);
     wc.imm_data = htonl(done->wc.imm_data);
-    release(qp, recv);
-    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    dv_recvs_release(recvs, recv);
+    if (srq)
+        dv_srq_taken(srq);
+    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
     if (wc.status == IBV_WC_LOC_PROT_ERR)
         fail(qp);
 }
@@ -112,9 +115,9 @@ void dv_flush_recvs(struct dv_qp *qp)
 {
     struct ibv_wc wc = {
         .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .qp_num = dv_ibv_qp(qp)->qp_num};
-    while (qp->oldest) {
-        wc.wr_id = qp->oldest->wr_id;
-        release(qp, qp->oldest);
+    while (qp->recvs.oldest) {
+        wc.wr_id = qp->recvs.oldest->wr_id;
+        dv_recvs_release(&qp->recvs, qp->recvs.oldest);
         dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
     }
 }
@@ -127,11 +130,44 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
 }
 
+void dv_drop_oldest(struct dv_cq *cq)
+{
+    give_place(dv_context_of(cq->cq.context), &cq->entries[cq->head].wc);
+    cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    cq->count--;
+}
+
 /* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH
  * do. That many polls take some 100 us, longer than a round trip: half as many would leave the core
  * to strangers while an answer is under way, twice as many let ranks that share a core wait longer
  * for each other. */
 #define YIELD_POLLS 256
+
+/* Whether this poll, which found so many, is to yield. */
+static bool is_vain(struct dv_context *context, int found)
+{
+    context->empty_polls = found ? 0 : context->empty_polls + 1;
+    return context->empty_polls % YIELD_POLLS == YIELD_POLLS - 1;
+}
+
+int dv_take_entry(struct dv_cq *cq)
+{
+    struct dv_context *context = dv_context_of(cq->cq.context);
+    dv_lock(context);
+    if (!cq->count && dv_progress(context) < 0)
+        cq->overrun = true;
+    const bool found = cq->count;
+    if (found) {
+        cq->current = cq->entries[cq->head];
+        dv_drop_oldest(cq);
+    }
+    const int rc = found ? 0 : cq->overrun ? EIO : ENOENT;
+    const bool yield = is_vain(context, found);
+    dv_unlock(context);
+    if (yield)
+        (void)sched_yield();
+    return rc;
+}
 
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
@@ -141,14 +177,12 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
     dv_lock(context);
     if (!cq->count && dv_progress(context) < 0)
         cq->overrun = true;
-    for (; taken < n && cq->count; taken++, cq->count--) {
-        wc[taken] = cq->entries[cq->head];
-        give_place(context, &wc[taken]);
-        cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    for (; taken < n && cq->count; taken++) {
+        wc[taken] = cq->entries[cq->head].wc;
+        dv_drop_oldest(cq);
     }
     const bool overrun = cq->overrun && !taken;
-    context->empty_polls = taken ? 0 : context->empty_polls + 1;
-    const bool yield = context->empty_polls % YIELD_POLLS == YIELD_POLLS - 1;
+    const bool yield = is_vain(context, taken);
     dv_unlock(context);
     if (yield)
         (void)sched_yield();
@@ -201,7 +235,7 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     if (cqe < 1 || cqe > DV_MAX_CQE)
         return EINVAL;
-    struct ibv_wc *entries = calloc((size_t)cqe, sizeof *entries);
+    struct dv_entry *entries = calloc((size_t)cqe, sizeof *entries);
     if (!entries)
         return ENOMEM;
     dv_lock(context);

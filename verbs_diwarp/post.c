@@ -14,6 +14,7 @@
 #include "verbs_diwarp/rc_queues.h"
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/recvs.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
@@ -92,7 +93,8 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     if (is_in_error(qp))
         return 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !to->ah ||
-        to->ah->pd != dv_ibv_qp(qp)->pd || !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)))
+        dv_root_of(to->ah->pd) != dv_root_of(dv_ibv_qp(qp)->pd) ||
+        !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)))
         return EINVAL;
     if (before >= (qp->rd ? dv_rd_room(qp) : dv_rdma_room(qp, wr)))
         return ENOMEM;
@@ -114,6 +116,7 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
         .wr = {.wr_id = wr->wr_id,
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
+               .send_flags = wr->send_flags & IBV_SEND_SOLICITED,
                .imm_data = ntohl(wr->imm_data),
                .wr.ud = {.remote_qkey = to->qkey}},
         .ah = ah,
@@ -212,40 +215,20 @@ int dv_post_all_sends(struct dv_qp *qp, const struct dv_send_wr *list)
     return rc;
 }
 
-/* Where the first 40 bytes of a receive are, for its GRH. */
-static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
-{
-    size_t left = DV_GRH_BYTES;
-    recv->lead_count = 0;
-    for (int i = 0; i < wr->num_sge && left; i++) {
-        const size_t bytes = wr->sg_list[i].length < left ? wr->sg_list[i].length : left;
-        recv->lead[recv->lead_count++] =
-            (struct iovec){(void *)(uintptr_t)wr->sg_list[i].addr, bytes};
-        left -= bytes;
-    }
-}
-
 static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
         dv_lacks_key(wr->sg_list, wr->num_sge))
         return EINVAL;
-    if (!qp->free_count)
+    struct dv_recv *recv = dv_recvs_next(&qp->recvs);
+    if (!recv)
         return ENOMEM;
-    const uint32_t index = qp->free_recvs[qp->free_count - 1];
-    struct dv_recv *recv = &qp->recvs[index];
-    const struct ibv_recv_wr out = {.wr_id = index, .sg_list = wr->sg_list, .num_sge = wr->num_sge};
+    const struct ibv_recv_wr out = {
+        .wr_id = dv_recvs_place(&qp->recvs, recv), .sg_list = wr->sg_list, .num_sge = wr->num_sge};
     const int rc = diwarp_post_recv(qp->core, &out);
     if (rc)
         return rc == -EACCES ? EINVAL : -rc;
-    qp->free_count--;
-    set_lead(recv, wr);
-    recv->wr_id = wr->wr_id;
-    recv->posted = true;
-    recv->newer = NULL;
-    recv->older = qp->newest;
-    *(recv->older ? &recv->older->newer : &qp->oldest) = recv;
-    qp->newest = recv;
+    dv_recvs_post(&qp->recvs, recv, wr);
     return 0;
 }
 

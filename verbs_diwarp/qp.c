@@ -7,12 +7,14 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/recvs.h"
 #include "verbs_diwarp/states.h"
 #include "verbs_diwarp/wr.h"
 
@@ -25,6 +27,7 @@
 static int open_core(struct dv_qp *qp)
 {
     struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
+    const struct dv_srq *srq = (const struct dv_srq *)dv_ibv_qp(qp)->srq;
     struct diwarp_qp_attr attr;
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_UD;
@@ -35,26 +38,19 @@ static int open_core(struct dv_qp *qp)
     attr.qkey = dv_random_qkey();
     attr.recv_lead_bytes = DV_GRH_BYTES;
     dv_rdma_set_attr(qp, &attr);
+    attr.srq = srq ? srq->core : NULL;
     return diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
 }
 
+/* What an SRQ's receives completed with is told first: else their places would stay taken. */
 static void close_core(struct dv_qp *qp)
 {
     dv_rdma_forget(qp);
+    if (qp->core && dv_ibv_qp(qp)->srq)
+        (void)dv_progress(dv_context_of(dv_ibv_qp(qp)->context));
     if (qp->core)
         diwarp_destroy_qp(qp->core);
     qp->core = NULL;
-}
-
-static void forget_recvs(struct dv_qp *qp)
-{
-    qp->free_count = qp->cap.max_recv_wr;
-    qp->oldest = qp->newest = NULL;
-    for (uint32_t i = 0; i < qp->cap.max_recv_wr; i++) {
-        qp->recvs[i].posted = false;
-        qp->recvs[i].lead = qp->leads + (size_t)i * qp->cap.max_recv_sge;
-        qp->free_recvs[i] = i;
-    }
 }
 
 /* A number that no queue pair has; that of one that is gone comes last. False: all are taken. */
@@ -81,7 +77,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const uint64_t ops = dv_wr_ops(attr->qp_type);
     const bool rd = attr->qp_type == IBV_QPT_DRIVER;
     const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
-    if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && !rc) ||
+    if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && rd) ||
         attr->comp_mask & ~known ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
@@ -91,31 +87,19 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
         cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
         cap->max_send_sge > max_sge || cap->max_recv_sge > max_sge ||
-        cap->max_inline_data > DV_MAX_INLINE || (attr->srq && attr->srq->pd != attr->pd))
+        cap->max_inline_data > DV_MAX_INLINE ||
+        (attr->srq && dv_root_of(attr->srq->pd) != dv_root_of(attr->pd)))
         return EINVAL;
     return 0;
 }
 
 static void release(struct dv_qp *qp)
 {
-    free(qp->recvs);
-    free(qp->leads);
-    free(qp->free_recvs);
+    dv_recvs_fini(&qp->recvs);
     free(qp->builder);
     dv_rd_fini(qp);
     dv_rdma_fini(qp);
     free(qp);
-}
-
-static int allocate_recvs(struct dv_qp *qp)
-{
-    qp->recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->recvs);
-    qp->leads = calloc((size_t)qp->cap.max_recv_wr * qp->cap.max_recv_sge + 1, sizeof *qp->leads);
-    qp->free_recvs = calloc(qp->cap.max_recv_wr + 1u, sizeof *qp->free_recvs);
-    if (!qp->recvs || !qp->leads || !qp->free_recvs)
-        return -ENOMEM;
-    forget_recvs(qp);
-    return 0;
 }
 
 static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
@@ -138,7 +122,9 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
     if (attr->srq)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if ((attr->qp_type == IBV_QPT_UD && (allocate_recvs(qp) || dv_rdma_init(qp, attr))) ||
+    if ((attr->qp_type == IBV_QPT_UD &&
+         (dv_recvs_init(&qp->recvs, qp->cap.max_recv_wr, qp->cap.max_recv_sge) ||
+          dv_rdma_init(qp, attr))) ||
         (attr->qp_type == IBV_QPT_DRIVER && dv_rd_init(qp)) || (builds && dv_wr_init(qp))) {
         release(qp);
         return NULL;
@@ -216,9 +202,10 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     dv_lock(context);
     if (qp->rc || qp->rd)
         read_all(context);
-    context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
+    dv_mw_leave(qp);
     close_core(qp);
     dv_rd_close(qp);
+    context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
     dv_rc_fini(qp);
     dv_cq_forget(ibv_qp->send_cq, ibv_qp->qp_num);
     dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
@@ -240,13 +227,14 @@ static int reset(struct dv_qp *qp)
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
     qp->unpolled = 0;
+    dv_mw_leave(qp);
     if (qp->rc) {
         dv_rc_reset(qp);
         return 0;
     }
     if (!qp->rd) {
         close_core(qp);
-        forget_recvs(qp);
+        dv_recvs_clear(&qp->recvs);
     }
     const int rc = -(qp->rd ? dv_rd_open(qp) : open_core(qp));
     if (rc)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/query.h"
 
+#include "verbs_diwarp/cq_ex.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>
@@ -92,6 +94,8 @@ static const struct ibv_device_attr device_attr = {
     .max_cq = 1 << 16,
     .max_cqe = DV_MAX_CQE,
     .max_mr = 1 << 24,
+    .max_mw = 1 << 24,
+    .device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B,
     .max_pd = 1 << 16,
     .max_ah = 1 << 24,
     .max_pkeys = 1,
@@ -111,7 +115,9 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t bytes)
 {
-    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1};
+    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1,
+                                     .completion_timestamp_mask = UINT64_MAX,
+                                     .hca_core_clock = DV_CLOCK_KHZ};
     if (input && input->comp_mask)
         return EINVAL;
     (void)ibv_query_device(context, &all.orig_attr);

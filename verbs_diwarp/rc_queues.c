@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mw.h"
+#include "verbs_diwarp/recvs.h"
 #include "verbs_diwarp/srq.h"
 
 /* In the wr_id of a read that asks whether the requests before that number have come. */
@@ -40,6 +42,10 @@ static enum ibv_wc_opcode opcode_of(const struct ibv_send_wr *wr)
         return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
         return IBV_WC_FETCH_ADD;
+    case IBV_WR_BIND_MW:
+        return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+        return IBV_WC_LOCAL_INV;
     default:
         return IBV_WC_SEND;
     }
@@ -83,6 +89,8 @@ static int hand_one(struct dv_qp *qp, const struct dv_rc_send *send)
     struct ibv_send_wr wr = send->wr;
     if (send->keyless)
         return -EACCES;
+    if (dv_mw_is_request(&wr))
+        return send->failed ? -EPERM : 0;
     wr.wr_id = rc->first_send + rc->handed;
     wr.send_flags = (wr.send_flags & (IBV_SEND_FENCE | IBV_SEND_SOLICITED)) |
                     (unsigned)(responds(&wr) ? IBV_SEND_SIGNALED : 0) | DIWARP_SEND_LAZY;
@@ -116,6 +124,8 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
             rc->unsendable = IBV_WC_LOC_PROT_ERR;
         else if (refused == -EINVAL)
             rc->unsendable = IBV_WC_LOC_QP_OP_ERR;
+        else if (refused == -EPERM)
+            rc->unsendable = send->failed;
         if (refused)
             break;
         rc->handed++;
@@ -161,7 +171,12 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
 {
     const struct dv_rc *rc = qp->rc;
     const bool is_inline = wr->send_flags & IBV_SEND_INLINE;
+    const bool full = rc->send_count + qp->unpolled + before >= dv_rc_room(qp);
     uint64_t total = 0;
+    if (dv_mw_is_request(wr)) {
+        const int error = dv_mw_check(qp, wr);
+        return error ? error : full ? ENOMEM : 0;
+    }
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
         (responds(wr) && is_inline) ||
         (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
@@ -170,14 +185,17 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
         total += wr->sg_list[i].length;
     if (total > DV_RC_MSG_BYTES || (is_inline && total > qp->cap.max_inline_data))
         return EINVAL;
-    return rc->send_count + qp->unpolled + before >= dv_rc_room(qp) ? ENOMEM : 0;
+    return full ? ENOMEM : 0;
 }
 
 enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     struct dv_rc_send *send = send_at(qp, qp->rc->send_count++);
     *send = (struct dv_rc_send){.wr = *wr};
-    copy_data(qp, send, wr);
+    if (dv_mw_is_request(wr))
+        send->failed = dv_mw_execute(qp, wr);
+    else
+        copy_data(qp, send, wr);
     return hand_over(qp);
 }
 
@@ -204,19 +222,28 @@ static void pop_recv(struct dv_qp *qp)
     qp->rc->recv_count--;
 }
 
+static void take_shared(struct dv_srq *srq, struct ibv_wc *wc)
+{
+    struct dv_recv *recv = &srq->recvs.places[wc->wr_id];
+    wc->wr_id = recv->wr_id;
+    dv_recvs_release(&srq->recvs, recv);
+    dv_srq_taken(srq);
+}
+
 static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct ibv_wc wc = done->wc;
     wc.qp_num = qp->ex.qp_base.qp_num;
+    wc.wc_flags &= ~(unsigned)DIWARP_WC_SOLICITED;
     if (wc.wc_flags & IBV_WC_WITH_IMM)
         wc.imm_data = htonl(wc.imm_data);
-    if (qp->rc->recvs && wc.status != IBV_WC_SUCCESS)
+    if (qp->rc->recvs && wc.status == IBV_WC_WR_FLUSH_ERR)
         return; /* flushed with the others, if they are */
     if (qp->rc->recvs)
         pop_recv(qp);
     else
-        dv_srq_taken((struct dv_srq *)qp->ex.qp_base.srq);
-    dv_cq_push(qp->ex.qp_base.recv_cq, &wc, true);
+        take_shared((struct dv_srq *)qp->ex.qp_base.srq, &wc);
+    dv_cq_push(qp->ex.qp_base.recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
 }
 
 /* ---- both ---- */

@@ -21,6 +21,7 @@ struct dv_rc_call {
 struct dv_rc_send {
     struct ibv_send_wr wr; /* its sg_list: of rc.sges */
     uint32_t bytes;
+    enum ibv_wc_status failed; /* a bind or invalidation; told in its turn */
     bool keyless; /* to diwarp that is any memory of the process, which verbs do not know */
 };
 

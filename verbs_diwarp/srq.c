@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/recvs.h"
 
 static struct dv_srq *srq_of(struct ibv_srq *srq)
 {
@@ -22,25 +23,35 @@ void dv_srq_taken(struct dv_srq *srq)
                                             .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
 }
 
+/* 0 or a positive errno. */
+static int post_one(struct dv_srq *srq, const struct ibv_recv_wr *wr)
+{
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge ||
+        dv_lacks_key(wr->sg_list, wr->num_sge))
+        return EINVAL;
+    struct dv_recv *recv = dv_recvs_next(&srq->recvs);
+    if (!recv)
+        return ENOMEM;
+    const struct ibv_recv_wr out = {
+        .wr_id = dv_recvs_place(&srq->recvs, recv), .sg_list = wr->sg_list, .num_sge = wr->num_sge};
+    const int rc = diwarp_post_srq_recv(srq->core, &out);
+    if (rc)
+        return rc == -ENOMEM ? ENOMEM : EINVAL;
+    dv_recvs_post(&srq->recvs, recv, wr);
+    srq->posted++;
+    return 0;
+}
+
 int dv_post_srq_recv(struct ibv_srq *ibv_srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    struct dv_srq *srq = srq_of(ibv_srq);
     int rc = 0;
     dv_lock(dv_context_of(ibv_srq->context));
-    for (; wr; wr = wr->next) {
-        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge ||
-            dv_lacks_key(wr->sg_list, wr->num_sge))
-            rc = -EINVAL;
-        else
-            rc = diwarp_post_srq_recv(srq->core, wr);
-        if (rc)
-            break;
-        srq->posted++;
-    }
+    while (wr && !(rc = post_one(srq_of(ibv_srq), wr)))
+        wr = wr->next;
     dv_unlock(dv_context_of(ibv_srq->context));
     if (rc)
         *bad = wr;
-    return rc == -ENOMEM ? ENOMEM : rc ? EINVAL : 0;
+    return rc;
 }
 
 /* ---- libibverbs' ---- */
@@ -52,8 +63,14 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
     if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
         return dv_fail(EINVAL);
     struct dv_srq *srq = calloc(1, sizeof *srq);
-    if (!srq || !(srq->core = diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr,
-                                                attr->attr.max_sge))) {
+    if (!srq || dv_recvs_init(&srq->recvs, attr->attr.max_wr, attr->attr.max_sge)) {
+        free(srq);
+        return dv_fail(ENOMEM);
+    }
+    srq->core =
+        diwarp_create_srq(((struct dv_pd *)pd)->core, attr->attr.max_wr, attr->attr.max_sge);
+    if (!srq->core) {
+        dv_recvs_fini(&srq->recvs);
         free(srq);
         return dv_fail(ENOMEM);
     }
@@ -113,6 +130,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv_srq)
     dv_async_leave(context, &(struct ibv_async_event){.element.srq = ibv_srq,
                                                       .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
     diwarp_destroy_srq(srq->core);
+    dv_recvs_fini(&srq->recvs);
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);
     free(srq);

@@ -21,9 +21,6 @@ NOT_HERE(int, EOPNOTSUPP, ibv_attach_mcast, qp->context,
          (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
 NOT_HERE(int, EOPNOTSUPP, ibv_detach_mcast, qp->context,
          (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
-NOT_HERE(int, IBV_REREG_MR_ERR_INPUT, ibv_rereg_mr, mr->context,
-         (struct ibv_mr * mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
-         (mr, flags, pd, addr, length, access))
 NOT_HERE(struct ibv_mr *, NULL, ibv_reg_dmabuf_mr, pd->context,
          (struct ibv_pd * pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
          (pd, offset, length, iova, fd, access))

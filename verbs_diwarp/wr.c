@@ -128,6 +128,25 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_ad
     begin_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
 }
 
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+    begin(ex, IBV_WR_LOCAL_INV, 0);
+    if (current(ex))
+        current(ex)->invalidate_rkey = invalidate_rkey;
+}
+
+/* Of type 2; those of type 1 have ibv_bind_mw(). */
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
+{
+    begin(ex, IBV_WR_BIND_MW, 0);
+    if (!current(ex))
+        return;
+    current(ex)->bind_mw.mw = mw;
+    current(ex)->bind_mw.rkey = rkey;
+    current(ex)->bind_mw.bind_info = *info;
+}
+
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct dv_builder *builder = builder_of(ex);
@@ -199,10 +218,9 @@ uint64_t dv_wr_ops(enum ibv_qp_type type)
                         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
     const uint64_t rd =
         ud | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-    return type == IBV_QPT_UD ? ud
-           : type == IBV_QPT_DRIVER
-               ? rd
-               : rd | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    const uint64_t rc = rd | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                        IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+    return type == IBV_QPT_UD ? ud : type == IBV_QPT_DRIVER ? rd : rc;
 }
 
 int dv_wr_init(struct dv_qp *qp)
@@ -231,6 +249,8 @@ int dv_wr_init(struct dv_qp *qp)
     qp->ex.wr_rdma_read = wr_rdma_read;
     qp->ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     qp->ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+    qp->ex.wr_local_inv = wr_local_inv;
+    qp->ex.wr_bind_mw = wr_bind_mw;
     qp->ex.wr_set_ud_addr = set_ud_addr;
     qp->ex.wr_set_sge = set_sge;
     qp->ex.wr_set_sge_list = set_sge_list;

@@ -255,6 +255,19 @@ DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, 
 /* RD and UD: the STag serves this peer alone, until bound to another, so that it is of no use to
  * one that learns of it. No effect over RC, nor on requests of the application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
+/* Another PD of the device, other memory, other rights, under the same STag, whose windows have
+ * been deregistered; as diwarp_dereg_mr(), and then as diwarp_reg_mr(). -EINVAL, -ENOMEM, -EEXIST
+ * (the other PD has that STag already): it is as before. */
+DIWARP_EXPORT int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, void *addr,
+                                  size_t length, int access);
+/* A memory window: another STag, which must be hard to guess, for part of a region; remote rights
+ * alone, no more than the region's local ones allow. It ends by diwarp_dereg_mr(), before its
+ * region does; what a peer invalidates has no access left. only: the context of the RC QPs that may
+ * use it (diwarp_rc.h); NULL: all QPs of the PD. NULL with errno: EINVAL; EEXIST: the STag is
+ * taken. */
+DIWARP_EXPORT struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag,
+                                                   void *addr, size_t length, int access,
+                                                   const void *only);
 /* The STag is dead when this returns: what peers still need it for ends in error there. What own
  * requests name must stay registered until they complete: keys are checked at the post only, but
  * those of receives over UD again at each datagram, which end with IBV_WC_LOC_PROT_ERR. */
@@ -283,6 +296,9 @@ enum diwarp_gone {
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
     DIWARP_GONE_RESTARTED,   /* another process has its name now; posts go to that one */
 };
+
+/* In wc.wc_flags of receives over UD and RC: the sender asked for an event (IBV_SEND_SOLICITED). */
+enum { DIWARP_WC_SOLICITED = 1 << 17 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
  * mean what they mean in verbs; imm_data is in host order. wc.qp_num is the number of a datagram QP
@@ -342,6 +358,8 @@ struct diwarp_qp_attr {
     uint64_t read_time_ns;    /* UD: see diwarp_set_read_time() */
     uint32_t qpn;             /* 24 bits; 0: one that the device has not given out for long */
     uint32_t qkey;            /* UD: see diwarp_set_qkey() */
+    struct diwarp_srq *srq;   /* UD: receives come from here (diwarp_rc.h), which is of the QP's PD;
+                               * max_recv_wr bounds records alone. NULL: posted to the QP */
     uint32_t recv_lead_bytes; /* UD: of the memory of a receive, before the message; as it is */
 };
 

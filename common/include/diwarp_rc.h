@@ -149,10 +149,13 @@ DIWARP_EXPORT void diwarp_format_rc_qp(const struct diwarp_rc_qp *qp, char *buf,
  * sg_list must stay until then. What is not a Send or a plain write is neither INLINE nor BUFFERED.
  * A local key of 0 names any memory of the process. */
 DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr);
-/* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. */
+/* -ENOMEM: max_recv_wr are posted. Messages fill receives in the order these were posted. Keys are
+ * checked again when a message comes: where they are wrong then, the receive ends with
+ * IBV_WC_LOC_PROT_ERR and the connection with Terminate (vendor_err 0x1000). */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
 
-/* max_sge: elements of a receive, 16 at most. NULL: more, or no memory. */
+/* Receives for RC and UD QPs of its PD alike. max_sge: elements of each, 16 at most. NULL: more, or
+ * no memory. One that a QP has begun to fill when it goes is posted anew. */
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr,
                                                    unsigned max_sge);
 /* Its QPs must have been destroyed. */

@@ -5,23 +5,64 @@
 #include <errno.h>
 #include <stdlib.h>
 
-int dw_mr_register(struct dw_map *mrs, const struct diwarp_mr *mr, struct diwarp_mr **registered)
+#include "common/base/list.h"
+
+#define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_READ | REMOTE_WRITES)
+
+/* Remote writes need local ones, as ibv_reg_mr(3) demands. */
+static bool is_good(const struct diwarp_mr *mr, int local_access)
 {
-    const int remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    const int known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | remote_writes;
-    /* Remote writes need local ones, as ibv_reg_mr(3) demands. */
-    if ((mr->access & ~known) || (uintptr_t)mr->addr + mr->length < (uintptr_t)mr->addr ||
-        ((mr->access & remote_writes) && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
-        return -EINVAL;
-    if (!mr->stag || dw_map_get(mrs, mr->stag))
+    return !(mr->access & ~(IBV_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS)) &&
+           (uintptr_t)mr->addr + mr->length >= (uintptr_t)mr->addr &&
+           (!(mr->access & REMOTE_WRITES) || local_access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int add(struct dw_map *mrs, const struct dw_region *from, struct diwarp_mr **registered)
+{
+    const uint32_t stag = from->mr.stag;
+    if (!stag || dw_map_get(mrs, stag))
         return -EEXIST;
     struct dw_region *region = malloc(sizeof *region);
-    if (!region || dw_map_put(mrs, mr->stag, region)) {
+    if (!region || dw_map_put(mrs, stag, region)) {
         free(region);
         return -ENOMEM;
     }
-    *region = (struct dw_region){.mr = *mr};
+    *region = *from;
     *registered = &region->mr;
+    return 0;
+}
+
+int dw_mr_register(struct dw_map *mrs, const struct diwarp_mr *mr, struct diwarp_mr **registered)
+{
+    return is_good(mr, mr->access) ? add(mrs, &(struct dw_region){.mr = *mr}, registered) : -EINVAL;
+}
+
+int dw_mr_register_window(struct dw_map *mrs, const struct diwarp_mr *of,
+                          const struct diwarp_mr *window, const void *only,
+                          struct diwarp_mr **registered)
+{
+    const uint64_t start = (uintptr_t)window->addr - (uintptr_t)of->addr;
+    if (!is_good(window, of->access) || window->access & IBV_ACCESS_LOCAL_WRITE ||
+        start > of->length || window->length > of->length - start)
+        return -EINVAL;
+    const struct dw_region region = {.mr = *window, .is_window = true, .only = only};
+    return add(mrs, &region, registered);
+}
+
+int dw_mr_reregister(struct diwarp_mr *mr, struct dw_map *from, struct dw_map *mrs,
+                     const struct diwarp_mr *to)
+{
+    struct dw_region *region = dw_container(mr, struct dw_region, mr);
+    if (!is_good(to, to->access))
+        return -EINVAL;
+    if (from != mrs && dw_map_get(mrs, to->stag))
+        return -EEXIST;
+    if (from != mrs && dw_map_put(mrs, to->stag, region))
+        return -ENOMEM;
+    if (from != mrs)
+        (void)dw_map_remove(from, to->stag);
+    *mr = *to;
     return 0;
 }
 
@@ -37,7 +78,8 @@ int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32
                 uint64_t to, uint64_t length, int access, struct dw_region **region)
 {
     struct dw_region *found = dw_map_get(mrs, stag);
-    if (!found || (found->mr.access & access) != access)
+    if (!found || (found->mr.access & access) != access ||
+        (found->is_window && (!(access & REMOTE_RIGHTS) || (peer && found->only))))
         return -EACCES;
     const uint64_t start = (uintptr_t)found->mr.addr;
     if (to < start || to - start > found->mr.length || length > found->mr.length - (to - start))

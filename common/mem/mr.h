@@ -10,16 +10,27 @@ struct dw_region {
     unsigned records;    /* in progress, that hold its address */
     bool bound;          /* to `peer` */
     struct diwarp_name peer;
+    bool is_window;   /* of another region: for peers alone */
+    const void *only; /* of a window: the context of the RC QPs that it is for; NULL: any */
 };
 
 /* Into a table of regions by STag. -EEXIST: the STag is another's, or 0; -ENOMEM; -EINVAL: wraps
  * around the address space, or rights that verbs does not allow. To deregister: remove it from the
  * table, and free it. */
 int dw_mr_register(struct dw_map *mrs, const struct diwarp_mr *mr, struct diwarp_mr **registered);
+/* A window that lies within `of` and gives no rights that it does not: as above; -EINVAL, too,
+ * where that is not so. */
+int dw_mr_register_window(struct dw_map *mrs, const struct diwarp_mr *of,
+                          const struct diwarp_mr *window, const void *only,
+                          struct diwarp_mr **registered);
+/* It gets the bounds, rights and PD of `to`, in the table `mrs` of that one: -EINVAL, -EEXIST,
+ * -ENOMEM as above, and it is as before. */
+int dw_mr_reregister(struct diwarp_mr *mr, struct dw_map *from, struct dw_map *mrs,
+                     const struct diwarp_mr *to);
 /* Frees what is still registered. */
 void dw_mrs_fini(struct dw_map *mrs);
 /* The region of that STag, which holds [to, to + length) with all of `access`: 0 and *region,
- * -EACCES (no such STag, without the right, or bound to another peer; peer NULL: ourselves) or
- * -ERANGE (out of bounds). */
+ * -EACCES (no such STag, without the right, or bound to another peer; peer NULL: ourselves, or one
+ * over RC) or -ERANGE (out of bounds). */
 int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32_t stag,
                 uint64_t to, uint64_t length, int access, struct dw_region **region);

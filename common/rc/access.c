@@ -84,6 +84,11 @@ static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t s
     return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
 }
 
+static bool is_for(const struct diwarp_rc_qp *qp, const struct dw_region *region)
+{
+    return !region->only || region->only == qp->attr.context;
+}
+
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
                             uint64_t bytes, int access)
 {
@@ -93,7 +98,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
         return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
     int rc = dw_mr_check(&qp->pd->mrs, NULL, stag, to, bytes, access, &region);
     if (!rc)
-        return qp->attr.access & access ? 0 : DW_TERM_RDMAP_RIGHTS;
+        return qp->attr.access & access && is_for(qp, region) ? 0 : DW_TERM_RDMAP_RIGHTS;
     if (rc == -ERANGE)
         return ddp ? DW_TERM_DDP_BOUNDS : DW_TERM_RDMAP_BOUNDS;
     if (!remote_region(qp, stag))
@@ -104,7 +109,7 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
 {
     struct dw_region *region = remote_region(qp, stag);
-    if (!region)
+    if (!region || !is_for(qp, region) || (region->is_window && !region->only))
         return false;
     region->mr.access &= ~REMOTE_RIGHTS;
     return true;

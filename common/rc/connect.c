@@ -186,7 +186,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
         !attr->max_send_wr || !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE ||
         attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 || attr->mpa_revision > 2)
         return -EINVAL;
-    const size_t recv_bytes = dw_rc_recv_bytes(attr->srq ? attr->srq->max_sge : attr->max_sge);
+    const size_t recv_bytes = dw_recv_bytes(attr->srq ? attr->srq->max_sge : attr->max_sge);
     struct diwarp_rc_qp *qp = malloc(sizeof *qp + recv_bytes);
     if (!qp)
         return -ENOMEM;
@@ -203,7 +203,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
         .response_msn = 1,
         .recvs = attr->srq ? &attr->srq->recvs : &qp->own,
         .recv_bytes = recv_bytes,
-        .current = (struct dw_rc_recv *)(qp + 1),
+        .current = (struct dw_recv *)(qp + 1),
     };
     dw_list_init(&qp->standing_link);
     dw_list_init(&qp->lazy_link);

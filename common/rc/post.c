@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Work requests of RC QPs: checked, queued, and sent at once when nothing is before them; receives,
- * a QP's own or shared by many. */
+/* Work requests of RC QPs: checked, queued, and sent at once when nothing is before them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@ static const struct {
     uint8_t opcode, solicited;
 } opcodes[] = {
     [IBV_WR_SEND] = {true, false, DW_RDMAP_SEND, DW_RDMAP_SEND_SE},
-    [IBV_WR_SEND_WITH_IMM] = {true, false, DW_RDMAP_SEND_IMM, DW_RDMAP_SEND_IMM},
+    [IBV_WR_SEND_WITH_IMM] = {true, false, DW_RDMAP_SEND_IMM, DW_RDMAP_SEND_SE_IMM},
     [IBV_WR_SEND_WITH_INV] = {true, false, DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE},
     [IBV_WR_RDMA_WRITE] = {true, false, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
     [IBV_WR_RDMA_WRITE_WITH_IMM] = {true, false, DW_RDMAP_WRITE, DW_RDMAP_WRITE},
@@ -165,26 +164,6 @@ int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_send_wr *wr)
     return rc;
 }
 
-/* ---- receives ---- */
-
-static int push_recv(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct diwarp_pd *pd,
-                     const struct ibv_recv_wr *wr)
-{
-    struct dw_rc_recv *recv = dw_ring_push(recvs, dw_rc_recv_bytes(max_sge), max);
-    if (!recv)
-        return -ENOMEM;
-    int64_t total = dw_pd_gather(pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX,
-                                 recv->sge, (int)max_sge);
-    if (total < 0) {
-        dw_ring_unpush(recvs);
-        return (int)total;
-    }
-    recv->wr_id = wr->wr_id;
-    recv->bytes = (uint32_t)total;
-    pd->device->recvs_posted++;
-    return 0;
-}
-
 int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct diwarp_device *device = qp->rc->device;
@@ -193,36 +172,7 @@ int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr)
     if (qp->state == DW_RC_CLOSED)
         rc = -ENOTCONN;
     else if (!qp->attr.srq)
-        rc = push_recv(&qp->own, qp->attr.max_recv_wr, qp->attr.max_sge, qp->pd, wr);
+        rc = dw_recv_push(&qp->own, qp->attr.max_recv_wr, qp->attr.max_sge, qp->pd, wr);
     dw_unlock(device);
-    return rc;
-}
-
-struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr, unsigned max_sge)
-{
-    struct diwarp_srq *srq = max_sge <= DW_RC_MAX_SGE ? calloc(1, sizeof *srq) : NULL;
-    if (srq)
-        *srq = (struct diwarp_srq){.pd = pd, .max_wr = max_wr, .max_sge = max_sge};
-    return srq;
-}
-
-void diwarp_destroy_srq(struct diwarp_srq *srq)
-{
-    dw_ring_fini(&srq->recvs);
-    free(srq);
-}
-
-void diwarp_clear_srq(struct diwarp_srq *srq)
-{
-    dw_lock(srq->pd->device);
-    dw_ring_fini(&srq->recvs);
-    dw_unlock(srq->pd->device);
-}
-
-int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
-{
-    dw_lock(srq->pd->device);
-    int rc = push_recv(&srq->recvs, srq->max_wr, srq->max_sge, srq->pd, wr);
-    dw_unlock(srq->pd->device);
     return rc;
 }

@@ -108,7 +108,7 @@ static void flush_recvs(struct diwarp_rc_qp *qp)
         dw_rc_complete(qp, qp->current->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     qp->receiving = false;
     for (; qp->own.count; dw_ring_pop(&qp->own, 1)) {
-        const struct dw_rc_recv *recv = dw_ring_at(&qp->own, qp->recv_bytes, 0);
+        const struct dw_recv *recv = dw_ring_at(&qp->own, qp->recv_bytes, 0);
         dw_rc_complete(qp, recv->wr_id, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR, 0);
     }
 }
@@ -160,6 +160,10 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
+    if (qp->receiving && qp->attr.srq) {
+        dw_srq_return(qp->attr.srq, qp->current->wr_id, qp->current->sge, qp->current->sge_count);
+        qp->receiving = false;
+    }
     release(qp);
     dw_cq_forget(qp->rc->cq, 0, qp);
     dw_list_remove(&qp->link);

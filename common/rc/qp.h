@@ -4,7 +4,7 @@
 
 #include "common/base/ring.h"
 #include "common/rc/rc.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/srq.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 
@@ -42,33 +42,16 @@ struct dw_rc_response {
     };
 };
 
-struct dw_rc_recv {
-    uint64_t wr_id;
-    uint32_t bytes; /* in all */
-    struct iovec sge[];
-};
-
 static inline bool dw_rc_awaits_response(const struct dw_rc_work *work)
 {
     return work->opcode == DW_RDMAP_READ_REQUEST || work->opcode == DW_RDMAP_ATOMIC_REQUEST;
 }
 
-/* Slots of rings of them, with lists of so many elements. */
+/* A slot of a ring of them, with lists of so many elements. */
 static inline size_t dw_rc_work_bytes(uint32_t max_sge)
 {
     return sizeof(struct dw_rc_work) + max_sge * sizeof(struct iovec);
 }
-
-static inline size_t dw_rc_recv_bytes(uint32_t max_sge)
-{
-    return sizeof(struct dw_rc_recv) + max_sge * sizeof(struct iovec);
-}
-
-struct diwarp_srq {
-    struct diwarp_pd *pd;
-    uint32_t max_wr, max_sge;
-    struct dw_ring recvs; /* struct dw_rc_recv */
-};
 
 /* Part of an FPDU; or, when the QP stands still, a ULPDU and what came behind it. Own memory. */
 struct dw_rc_held {
@@ -113,12 +96,12 @@ struct diwarp_rc_qp {
     uint32_t max_ulpdu_bytes;
     struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
 
-    struct dw_ring *recvs; /* struct dw_rc_recv: own, or the SRQ's */
+    struct dw_ring *recvs; /* struct dw_recv: own, or the SRQ's */
     size_t recv_bytes;     /* of a slot there */
     struct dw_ring own;
-    struct dw_rc_recv *current; /* behind this struct */
-    bool receiving;             /* into current */
-    bool writing;               /* the other side's RDMA Write has begun and not ended */
+    struct dw_recv *current; /* behind this struct */
+    bool receiving;          /* into current */
+    bool writing;            /* the other side's RDMA Write has begun and not ended */
     uint32_t received_bytes;
     uint32_t written_bytes; /* of that Write, or the last one */
     uint32_t recv_msn, request_msn, response_msn;
@@ -161,7 +144,8 @@ struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
 /* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
                             uint64_t bytes, int access);
-/* The peer's rights to a region end; the application's own use does not. False: it had none. */
+/* The peer's rights to a region end; the application's own use does not. False: it had none, or it
+ * is a window for all QPs. */
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
 /* ---- the end (qp.c) ---- */

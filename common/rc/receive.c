@@ -40,6 +40,44 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
     return 0;
 }
 
+/* Some of its memory is not registered (any more): it ends, and the stream with it. */
+static int refuse_recv(struct diwarp_rc_qp *qp)
+{
+    dw_rc_complete(qp, qp->current->wr_id, IBV_WC_RECV, IBV_WC_LOC_PROT_ERR, 0);
+    qp->receiving = false;
+    return DW_TERM_DDP_CATASTROPHIC;
+}
+
+/* Of bytes that it has room for. */
+static void scatter(const struct diwarp_rc_qp *qp, const uint8_t *payload, uint32_t bytes)
+{
+    struct iovec list[DW_RC_MAX_SGE];
+    for (uint32_t i = 0; i < qp->current->sge_count; i++)
+        list[i] =
+            (struct iovec){(void *)(uintptr_t)qp->current->sge[i].addr, qp->current->sge[i].length};
+    dw_rc_scatter(list, qp->received_bytes, payload, bytes);
+}
+
+/* The last segment has been placed. */
+static void complete_recv(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
+{
+    const bool imm = dw_rdmap_has_immediate(ddp->opcode);
+    const bool invalidates = dw_rdmap_invalidates(ddp->opcode);
+    const struct diwarp_wc wc = {
+        .wc = {.wr_id = qp->current->wr_id,
+               .opcode = IBV_WC_RECV,
+               .byte_len = qp->received_bytes,
+               .imm_data = imm || invalidates ? ddp->ulp : 0, /* or the STag */
+               .wc_flags = (imm ? IBV_WC_WITH_IMM : 0) | (invalidates ? IBV_WC_WITH_INV : 0) |
+                           (dw_rdmap_is_solicited(ddp->opcode) ? DIWARP_WC_SOLICITED : 0u)},
+        .rc_qp = qp,
+    };
+    dw_cq_push(qp->rc->cq, &wc);
+    qp->rc->counters.rc_rx_send_msgs++;
+    qp->receiving = false;
+    qp->recv_msn++;
+}
+
 static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
                    uint32_t bytes)
 {
@@ -57,29 +95,15 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     }
     if (bytes > qp->current->bytes - qp->received_bytes)
         return DW_TERM_DDP_TOO_LONG;
-    dw_rc_scatter(qp->current->sge, qp->received_bytes, payload, bytes);
+    if (!dw_recv_is_registered(qp->pd, qp->current))
+        return refuse_recv(qp);
+    scatter(qp, payload, bytes);
     qp->received_bytes += bytes;
     if (!ddp->last)
         return 0;
-    const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
-    const bool invalidates =
-        ddp->opcode == DW_RDMAP_SEND_INVALIDATE || ddp->opcode == DW_RDMAP_SEND_SE_INVALIDATE;
-    if (invalidates && !dw_rc_invalidate(qp, ddp->ulp))
+    if (dw_rdmap_invalidates(ddp->opcode) && !dw_rc_invalidate(qp, ddp->ulp))
         return DW_TERM_RDMAP_PROTECT_INVALIDATE;
-    struct diwarp_wc wc = {
-        .wc = {.wr_id = qp->current->wr_id,
-               .opcode = IBV_WC_RECV,
-               .byte_len = qp->received_bytes,
-               .imm_data = imm || invalidates ? ddp->ulp : 0, /* or the STag */
-               .wc_flags = imm           ? IBV_WC_WITH_IMM
-                           : invalidates ? IBV_WC_WITH_INV
-                                         : 0},
-        .rc_qp = qp,
-    };
-    dw_cq_push(qp->rc->cq, &wc);
-    qp->rc->counters.rc_rx_send_msgs++;
-    qp->receiving = false;
-    qp->recv_msn++;
+    complete_recv(qp, ddp);
     return 0;
 }
 
@@ -95,13 +119,14 @@ static int on_immediate(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp
         return bytes < DW_IMMEDIATE_BYTES ? DW_TERM_RDMAP_UNSPECIFIED : DW_TERM_DDP_TOO_LONG;
     if (!qp->recvs->count)
         return -EAGAIN;
-    const struct dw_rc_recv *recv = dw_ring_at(qp->recvs, qp->recv_bytes, 0);
+    const struct dw_recv *recv = dw_ring_at(qp->recvs, qp->recv_bytes, 0);
     struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
                .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
                .byte_len = qp->written_bytes,
                .imm_data = dw_get_be32(payload),
-               .wc_flags = IBV_WC_WITH_IMM},
+               .wc_flags = IBV_WC_WITH_IMM |
+                           (dw_rdmap_is_solicited(ddp->opcode) ? DIWARP_WC_SOLICITED : 0u)},
         .rc_qp = qp,
     };
     dw_ring_pop(qp->recvs, 1);
@@ -246,6 +271,7 @@ static int deliver(struct diwarp_rc_qp *qp, const uint8_t *ulpdu, uint32_t bytes
         [DW_RDMAP_SEND_SE] = on_send,
         [DW_RDMAP_SEND_SE_INVALIDATE] = on_send,
         [DW_RDMAP_SEND_IMM] = on_send,
+        [DW_RDMAP_SEND_SE_IMM] = on_send,
         [DW_RDMAP_IMMEDIATE] = on_immediate,
         [DW_RDMAP_IMMEDIATE_SE] = on_immediate,
         [DW_RDMAP_ATOMIC_REQUEST] = on_atomic_request,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/srq.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
 {
@@ -63,15 +63,53 @@ void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
     dw_unlock(mr->pd->device);
 }
 
+/* What peers still need it for ends. Records mean that there is a port; the QP of some may be about
+ * to be destroyed. */
+static void end_records(const struct diwarp_device *device, const struct diwarp_mr *mr)
+{
+    const struct dw_region *region = dw_container(mr, const struct dw_region, mr);
+    for (unsigned i = 0; region->records && device->services[i]; i++)
+        if (device->port->states[i] && device->services[i]->on_deregister)
+            device->services[i]->on_deregister(device->port->states[i], region);
+}
+
+int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, void *addr, size_t length,
+                    int access)
+{
+    struct diwarp_pd *before = mr->pd;
+    const struct diwarp_mr to = {
+        .pd = pd, .addr = addr, .length = length, .stag = mr->stag, .access = access};
+    if (pd->device != before->device)
+        return -EINVAL;
+    dw_lock(pd->device);
+    const int rc = dw_mr_reregister(mr, &before->mrs, &pd->mrs, &to);
+    if (!rc) {
+        end_records(pd->device, mr);
+        before->deregistered++;
+    }
+    dw_unlock(pd->device);
+    return rc;
+}
+
+struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag, void *addr,
+                                     size_t length, int access, const void *only)
+{
+    const struct diwarp_mr window = {
+        .pd = mr->pd, .addr = addr, .length = length, .stag = stag, .access = access};
+    struct diwarp_mr *registered = NULL;
+    dw_lock(mr->pd->device);
+    const int rc = dw_mr_register_window(&mr->pd->mrs, mr, &window, only, &registered);
+    dw_unlock(mr->pd->device);
+    if (rc)
+        errno = -rc;
+    return registered;
+}
+
 void diwarp_dereg_mr(struct diwarp_mr *mr)
 {
     struct diwarp_pd *pd = mr->pd;
-    const struct dw_region *region = dw_container(mr, struct dw_region, mr);
     dw_lock(pd->device);
-    /* Records mean that there is a port; the QP of some may be about to be destroyed. */
-    for (unsigned i = 0; region->records && pd->device->services[i]; i++)
-        if (pd->device->port->states[i] && pd->device->services[i]->on_deregister)
-            pd->device->services[i]->on_deregister(pd->device->port->states[i], region);
+    end_records(pd->device, mr);
     free(dw_map_remove(&pd->mrs, mr->stag));
     pd->deregistered++;
     dw_unlock(pd->device);
@@ -136,7 +174,8 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
         why->text[0] = '\0';
     if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
         !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30 ||
-        attr->qpn > DW_QPN_MAX || attr->max_reads > DIWARP_MAX_READS) {
+        attr->qpn > DW_QPN_MAX || attr->max_reads > DIWARP_MAX_READS ||
+        (attr->srq && (attr->type != DIWARP_QPT_UD || attr->srq->pd != pd))) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }

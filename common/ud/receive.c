@@ -7,11 +7,19 @@
 
 #include "common/ud/ud.h"
 
+/* For a message, of so many bytes. */
+static uint32_t room_of(const struct dw_ud_qp *ud, uint32_t total)
+{
+    const uint32_t lead_bytes = ud->qp.attr.recv_lead_bytes;
+    return total > lead_bytes ? total - lead_bytes : 0;
+}
+
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-    const uint32_t lead_bytes = qp->attr.recv_lead_bytes;
     struct iovec iov[DW_UD_MAX_SGE];
+    if (qp->attr.srq)
+        return -EINVAL;
     const int64_t total = dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, IBV_ACCESS_LOCAL_WRITE,
                                        UINT32_MAX, iov, DW_UD_MAX_SGE);
     if (total < 0)
@@ -22,7 +30,7 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     if (!recv)
         return -ENOMEM;
     recv->wr_id = wr->wr_id;
-    recv->length = total > lead_bytes ? (uint32_t)(total - lead_bytes) : 0;
+    recv->length = room_of(ud, (uint32_t)total);
     recv->deregistered = qp->pd->deregistered;
     recv->sge_count = (unsigned)wr->num_sge;
     if (list_bytes)
@@ -32,8 +40,31 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     return 0;
 }
 
+/* Counts as posted to the QP until it completes or is given back. */
+static struct dw_ud_recv *take_shared(struct dw_ud_qp *ud)
+{
+    struct diwarp_srq *srq = ud->qp.attr.srq;
+    if (!srq->recvs.count)
+        return NULL;
+    const struct dw_recv *from = dw_ring_at(&srq->recvs, dw_recv_bytes(srq->max_sge), 0);
+    const size_t list_bytes = from->sge_count * sizeof *from->sge;
+    struct dw_ud_recv *recv = malloc(sizeof *recv + list_bytes);
+    if (!recv)
+        return NULL;
+    *recv = (struct dw_ud_recv){.wr_id = from->wr_id,
+                                .deregistered = from->checked,
+                                .length = room_of(ud, from->bytes),
+                                .sge_count = from->sge_count};
+    memcpy(recv->sge, from->sge, list_bytes);
+    dw_ring_pop(&srq->recvs, 1);
+    ud->recv_count++;
+    return recv;
+}
+
 static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
 {
+    if (ud->qp.attr.srq)
+        return take_shared(ud);
     if (dw_list_empty(&ud->recvs))
         return NULL;
     struct dw_ud_recv *recv = dw_container(ud->recvs.next, struct dw_ud_recv, link);
@@ -53,7 +84,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                           const struct dw_ud_recv *recv, const struct dw_ddp_header *ddp,
                           uint32_t bytes, enum ibv_wc_status placed)
 {
-    const bool imm = ddp->opcode == DW_RDMAP_SEND_IMM;
+    const bool imm = dw_rdmap_has_immediate(ddp->opcode);
     const struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
                .status = bytes > recv->length && !placed ? IBV_WC_LOC_LEN_ERR : placed,
@@ -62,7 +93,8 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                .qp_num = ud->qp.num,
                .src_qp = source->qpn,
                .imm_data = imm ? ddp->ulp : 0,
-               .wc_flags = imm ? IBV_WC_WITH_IMM : 0},
+               .wc_flags = (imm ? IBV_WC_WITH_IMM : 0) |
+                           (dw_rdmap_is_solicited(ddp->opcode) ? DIWARP_WC_SOLICITED : 0u)},
         .src = source->name,
     };
     dw_ud_counters(ud)->rx_send_msgs++;
@@ -83,7 +115,11 @@ static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
     if (!message)
         return NULL;
     if (!message->recv)
-        message->recv = take_recv(ud); /* there is one: see dw_ud_record_of() */
+        message->recv = take_recv(ud); /* there is one, but for memory: see dw_ud_record_of() */
+    if (!message->recv) {
+        dw_ud_record_destroy(message);
+        return &counters->drop_no_buffer;
+    }
     if (!dw_segment_agrees(segment, (uint32_t)end, &message->map, message->total))
         return &counters->drop_header;
     if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
@@ -93,6 +129,8 @@ static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         message->total = (uint32_t)end;
     if (placed || (message->total && message->map.bytes >= message->total)) {
         complete_recv(ud, source, message->recv, ddp, message->total, placed);
+        free(message->recv);
+        message->recv = NULL;
         dw_ud_record_destroy(message);
     }
     return NULL;
@@ -117,6 +155,12 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     return NULL;
 }
 
+/* Invalidation is of connections. */
+static bool is_send(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_SE || dw_rdmap_has_immediate(opcode);
+}
+
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns)
 {
@@ -133,7 +177,7 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     while (source &&
            dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
         uint64_t *wrong = &counters->drop_header;
-        if (segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM)
+        if (is_send(segment.ddp.opcode))
             wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);

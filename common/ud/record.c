@@ -18,6 +18,16 @@ static void close_record(struct diwarp_record *record)
     dw_map_remove(&record->qp->open, key_of(record->source, record->kind, record->serial));
 }
 
+/* To the SRQ, if it came from there. */
+static void drop_recv(struct dw_ud_qp *ud, struct dw_ud_recv *recv)
+{
+    if (recv && ud->qp.attr.srq) {
+        ud->recv_count--;
+        dw_srq_return(ud->qp.attr.srq, recv->wr_id, recv->sge, recv->sge_count);
+    }
+    free(recv);
+}
+
 void dw_ud_record_destroy(struct diwarp_record *record)
 {
     if (!record->handed_over)
@@ -27,7 +37,7 @@ void dw_ud_record_destroy(struct diwarp_record *record)
     record->qp->held[record->kind]--;
     dw_heap_unreserve(&record->qp->qp.port->timers);
     dw_ranges_fini(&record->map);
-    free(record->recv);
+    drop_recv(record->qp, record->recv);
     free(record);
 }
 
@@ -61,8 +71,10 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     }
     /* The message stays incomplete: its receive serves the next one. */
     dw_ud_counters(record->qp)->rx_partial_msgs++;
-    dw_list_prepend(&record->qp->recvs, &record->recv->link);
-    record->recv = NULL;
+    if (!record->qp->qp.attr.srq) {
+        dw_list_prepend(&record->qp->recvs, &record->recv->link);
+        record->recv = NULL;
+    }
     dw_ud_record_destroy(record);
 }
 
@@ -77,7 +89,8 @@ struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *
         *(kind == DW_UD_SEND ? &counters->rx_dup_datagrams : &counters->drop_stale_record) += 1;
         return NULL;
     }
-    const uint32_t most = kind == DW_UD_SEND ? ud->recv_count : ud->qp.attr.max_recv_wr;
+    const uint32_t shared = ud->qp.attr.srq ? ud->qp.attr.srq->recvs.count : 0;
+    const uint32_t most = kind == DW_UD_SEND ? ud->recv_count + shared : ud->qp.attr.max_recv_wr;
     const uint64_t held = (uint64_t)ud->held[kind] + source->held[kind];
     struct dw_heap *timers = &ud->qp.port->timers;
     record = held < most ? calloc(1, sizeof *record) : NULL;

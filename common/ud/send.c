@@ -22,6 +22,13 @@ static uint32_t remote_qkey(const struct diwarp_qp *qp, const struct ibv_send_wr
     return wr->wr.ud.remote_qkey >> 31 ? qp->attr.qkey : wr->wr.ud.remote_qkey;
 }
 
+static uint8_t opcode_of(bool imm, bool solicited)
+{
+    if (imm)
+        return solicited ? DW_RDMAP_SEND_SE_IMM : DW_RDMAP_SEND_IMM;
+    return solicited ? DW_RDMAP_SEND_SE : DW_RDMAP_SEND;
+}
+
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns)
 {
@@ -51,10 +58,11 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
                                          .stag = wr->wr.rdma.rkey,
                                          .to = wr->wr.rdma.remote_addr};
     } else {
-        out.ddp = (struct dw_ddp_header){.opcode = imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND,
-                                         .ulp = imm ? wr->imm_data : 0,
-                                         .qn = DW_QN_SEND,
-                                         .msn = serial};
+        out.ddp =
+            (struct dw_ddp_header){.opcode = opcode_of(imm, wr->send_flags & IBV_SEND_SOLICITED),
+                                   .ulp = imm ? wr->imm_data : 0,
+                                   .qn = DW_QN_SEND,
+                                   .msn = serial};
     }
     const int rc = transmit(&out, now_ns);
     if (rc) /* nothing has left: the next one may take its number */

@@ -4,7 +4,7 @@
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/srq.h"
 #include "common/ud/reads.h"
 
 extern const struct dw_service dw_ud_service;
@@ -112,7 +112,7 @@ struct dw_ud_qp {
     struct dw_map open; /* those of them whose segments are taken */
     uint32_t held[DW_UD_KINDS];
     struct dw_list recvs; /* posted, and not taken by a Send */
-    uint32_t recv_count;  /* posted, and not completed */
+    uint32_t recv_count;  /* posted, or taken from the SRQ, and not completed */
     struct dw_ud_reads reads;
     struct dw_map targets; /* by token and QPN: that have been sent to */
 };

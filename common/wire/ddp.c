@@ -44,6 +44,7 @@ static const struct opcode_rule rules[RDMAP_OPCODE_MASK + 1] = {
     [DW_RDMAP_WRITE_RECORD] = {TAGGED, 0, false},
     [DW_RDMAP_SEND_IMM] = {UNTAGGED, DW_QN_SEND, true},
     [DW_RDMAP_RECORD_CONTROL] = {UNTAGGED, DW_QN_RECORD, false},
+    [DW_RDMAP_SEND_SE_IMM] = {UNTAGGED, DW_QN_SEND, true},
 };
 
 size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *h)

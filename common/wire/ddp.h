@@ -9,7 +9,7 @@
 #define DW_DDP_TAGGED_BYTES   14
 #define DW_DDP_UNTAGGED_BYTES 18
 
-/* RFC 5040 4.2, RFC 7306 4; the last three are ours, from the unassigned range. */
+/* RFC 5040 4.2, RFC 7306 4; the last four are ours, from the unassigned range. */
 enum dw_rdmap_opcode {
     DW_RDMAP_WRITE = 0x0,
     DW_RDMAP_READ_REQUEST = 0x1,
@@ -26,7 +26,25 @@ enum dw_rdmap_opcode {
     DW_RDMAP_WRITE_RECORD = 0xC,   /* tagged, led by dw_write_record */
     DW_RDMAP_SEND_IMM = 0xD,       /* Send whose ulp field holds 32-bit immediate data */
     DW_RDMAP_RECORD_CONTROL = 0xE, /* untagged, queue 4: open, status, complete, abort */
+    DW_RDMAP_SEND_SE_IMM = 0xF,    /* SEND_IMM with Solicited Event */
 };
+
+static inline bool dw_rdmap_has_immediate(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_SEND_IMM || opcode == DW_RDMAP_SEND_SE_IMM;
+}
+
+static inline bool dw_rdmap_invalidates(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_SEND_INVALIDATE || opcode == DW_RDMAP_SEND_SE_INVALIDATE;
+}
+
+/* Asks for an event at the other side (RFC 5040 5.3). */
+static inline bool dw_rdmap_is_solicited(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_SEND_SE || opcode == DW_RDMAP_SEND_SE_INVALIDATE ||
+           opcode == DW_RDMAP_SEND_SE_IMM || opcode == DW_RDMAP_IMMEDIATE_SE;
+}
 
 /* Untagged queues: RFC 5040 4.2, RFC 7306 (3), ours (4). */
 enum dw_ddp_queue {
@@ -63,7 +81,8 @@ size_t dw_ddp_put(uint8_t *buf, const struct dw_ddp_header *header);
 int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
 
 /* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
- * 0 where it is one of them), and of the opcodes that are ours only DW_RDMAP_SEND_IMM is taken. In
+ * 0 where it is one of them), and of the opcodes that are ours only Sends with immediate data are
+ * taken. In
  * an error `cause` says with which cause to terminate. */
 int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
                       uint16_t *cause);

@@ -39,6 +39,7 @@ local OPCODES = {
     [0xB] = {"Atomic Response", 3},
     [0xC] = {"Write-Record"},
     [0xD] = {"Send with Immediate", 0, true},
+    [0xF] = {"Send with Immediate and SE", 0, true},
     [0xE] = {"Record Control", 4},
 }
 local READ_REQUEST, ATOMIC_REQUEST, ATOMIC_RESPONSE = 0x1, 0xA, 0xB

@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     require((size_t)len <= size && cause == 0);
-    require(header.opcode <= DW_RDMAP_ATOMIC_RESPONSE || header.opcode == DW_RDMAP_SEND_IMM);
+    require(header.opcode <= DW_RDMAP_ATOMIC_RESPONSE || dw_rdmap_has_immediate(header.opcode));
     require(header.tagged || header.qn <= DW_QN_ATOMIC_RESPONSE);
     require(dw_ddp_put(buf, &header) == (size_t)len);
     require(memcmp(buf + 6, data + 6, (size_t)len - 6) == 0);

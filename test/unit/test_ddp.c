@@ -15,8 +15,8 @@
 
 #define ANY_TAGGED UINT32_MAX
 
-/* The queue of each opcode as WIRE.md has it; ANY_TAGGED: a tagged one. 15 is not assigned. */
-static const uint32_t queue_of[15] = {
+/* The queue of each opcode as WIRE.md has it; ANY_TAGGED: a tagged one. */
+static const uint32_t queue_of[16] = {
     [DW_RDMAP_WRITE] = ANY_TAGGED,
     [DW_RDMAP_READ_REQUEST] = 1,
     [DW_RDMAP_READ_RESPONSE] = ANY_TAGGED,
@@ -32,13 +32,14 @@ static const uint32_t queue_of[15] = {
     [DW_RDMAP_WRITE_RECORD] = ANY_TAGGED,
     [DW_RDMAP_SEND_IMM] = 0,
     [DW_RDMAP_RECORD_CONTROL] = 4,
+    [DW_RDMAP_SEND_SE_IMM] = 0,
 };
 #define OPCODE_COUNT (sizeof queue_of / sizeof queue_of[0])
 
 static bool has_ulp(unsigned opcode)
 {
     return opcode == DW_RDMAP_SEND_INVALIDATE || opcode == DW_RDMAP_SEND_SE_INVALIDATE ||
-           opcode == DW_RDMAP_SEND_IMM;
+           opcode == DW_RDMAP_SEND_IMM || opcode == DW_RDMAP_SEND_SE_IMM;
 }
 
 static const struct {
@@ -224,7 +225,8 @@ static void ddp_get__ulp_bits(void **state)
 /* What is ours goes over datagrams alone, but for Sends with immediate data. */
 static bool is_of_streams(unsigned opcode)
 {
-    return opcode <= DW_RDMAP_ATOMIC_RESPONSE || opcode == DW_RDMAP_SEND_IMM;
+    return opcode <= DW_RDMAP_ATOMIC_RESPONSE || opcode == DW_RDMAP_SEND_IMM ||
+           opcode == DW_RDMAP_SEND_SE_IMM;
 }
 
 static int get_stream(const uint8_t *buf, size_t len, uint16_t *cause)

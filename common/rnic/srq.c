@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "common/rnic/srq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/include/diwarp_rc.h"
+
+/* Never a count of deregistrations. */
+#define NEVER UINT64_MAX
+
+static bool has_keys(const struct diwarp_pd *pd, const struct ibv_sge *list, uint32_t count)
+{
+    struct iovec iov[DW_SRQ_MAX_SGE];
+    return dw_pd_gather(pd, list, (int)count, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov,
+                        DW_SRQ_MAX_SGE) >= 0;
+}
+
+int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct diwarp_pd *pd,
+                 const struct ibv_recv_wr *wr)
+{
+    uint64_t total = 0;
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+        return -EINVAL;
+    for (int i = 0; i < wr->num_sge; i++)
+        total += wr->sg_list[i].length;
+    if (total > UINT32_MAX)
+        return -EMSGSIZE;
+    struct dw_recv *recv = dw_ring_push(recvs, dw_recv_bytes(max_sge), max);
+    if (!recv)
+        return -ENOMEM;
+    *recv = (struct dw_recv){
+        .wr_id = wr->wr_id, .bytes = (uint32_t)total, .sge_count = (uint32_t)wr->num_sge};
+    if (recv->sge_count)
+        memcpy(recv->sge, wr->sg_list, recv->sge_count * sizeof *recv->sge);
+    recv->checked = has_keys(pd, recv->sge, recv->sge_count) ? pd->deregistered : NEVER;
+    pd->device->recvs_posted++;
+    return 0;
+}
+
+bool dw_recv_is_registered(const struct diwarp_pd *pd, struct dw_recv *recv)
+{
+    if (recv->checked == pd->deregistered)
+        return true;
+    if (!has_keys(pd, recv->sge, recv->sge_count))
+        return false;
+    recv->checked = pd->deregistered;
+    return true;
+}
+
+void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct ibv_sge *list,
+                   uint32_t count)
+{
+    const struct ibv_recv_wr wr = {
+        .wr_id = wr_id, .sg_list = (struct ibv_sge *)(uintptr_t)list, .num_sge = (int)count};
+    (void)dw_recv_push(&srq->recvs, UINT32_MAX, srq->max_sge, srq->pd, &wr);
+}
+
+/* ---- the API ---- */
+
+struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr, unsigned max_sge)
+{
+    struct diwarp_srq *srq = max_sge <= DW_SRQ_MAX_SGE ? calloc(1, sizeof *srq) : NULL;
+    if (srq)
+        *srq = (struct diwarp_srq){.pd = pd, .max_wr = max_wr, .max_sge = max_sge};
+    return srq;
+}
+
+void diwarp_destroy_srq(struct diwarp_srq *srq)
+{
+    dw_ring_fini(&srq->recvs);
+    free(srq);
+}
+
+void diwarp_clear_srq(struct diwarp_srq *srq)
+{
+    dw_lock(srq->pd->device);
+    dw_ring_fini(&srq->recvs);
+    dw_unlock(srq->pd->device);
+}
+
+int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
+{
+    dw_lock(srq->pd->device);
+    int rc = dw_recv_push(&srq->recvs, srq->max_wr, srq->max_sge, srq->pd, wr);
+    dw_unlock(srq->pd->device);
+    return rc;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs front: SRQs of UD queue pairs, also together with RC ones, and solicited events. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+#include "test/verbs/rc_pair.h"
+
+/* ---- SRQs ---- */
+
+static struct ibv_srq *make_srq(struct ibv_pd *pd, uint32_t max_wr)
+{
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = max_wr, .max_sge = 2}};
+    struct ibv_srq *srq = ibv_create_srq(pd, &attr);
+    assert_non_null(srq);
+    return srq;
+}
+
+/* The end's queue pair, with that SRQ. */
+static void use(struct end *end, struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr attr = attr_of(end);
+    attr.srq = srq;
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    end->qp = ibv_create_qp(end->pd, &attr);
+    assert_non_null(end->qp);
+    make_ready(end);
+}
+
+static int post_shared(struct ibv_srq *srq, const struct ibv_mr *mr, uint64_t id, void *at,
+                       uint32_t bytes)
+{
+    struct ibv_sge sge[] = {{(uintptr_t)at, 40, mr->lkey},
+                            {(uintptr_t)at + 40, bytes - 40, mr->lkey}};
+    struct ibv_recv_wr wr = {.wr_id = id, .sg_list = sge, .num_sge = 2}, *bad;
+    return ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+static void ud__takes_from_an_srq(void **state)
+{
+    (void)state;
+    struct end *end = open_end(64);
+    struct ibv_srq *srq = make_srq(end->pd, 4);
+    struct ibv_async_event event;
+    use(end, srq);
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), EINVAL);
+    struct ibv_srq_attr limit = {.srq_limit = 2};
+    for (unsigned round = 0; round < 20; round++) {
+        memset(end->memory, (int)round + 1, BYTES);
+        for (uint64_t i = 0; i < 4; i++)
+            assert_int_equal(
+                post_shared(srq, end->mr, 10 + i, end->memory + 1024 + i * 512, 40 + BYTES), 0);
+        assert_int_equal(post_shared(srq, end->mr, 9, end->memory + 1024, 40 + BYTES), ENOMEM);
+        if (!round)
+            assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+        for (uint64_t i = 0; i < 4; i++) {
+            assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+            (void)take(end->send_cq);
+            const struct ibv_wc wc = take(end->recv_cq);
+            assert_int_equal(wc.status, IBV_WC_SUCCESS);
+            assert_int_equal(wc.wr_id, 10 + i);
+            assert_int_equal(wc.byte_len, 40 + BYTES);
+            assert_true(wc.wc_flags & IBV_WC_GRH && wc.wc_flags & IBV_WC_WITH_IMM);
+            assert_int_equal(end->memory[1024 + i * 512 + 40], round + 1);
+            assert_int_equal(end->memory[1024 + i * 512 + 7], 64); /* its hop limit */
+        }
+    }
+    assert_int_equal(ibv_get_async_event(end->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_ptr_equal(event.element.srq, srq);
+    ibv_ack_async_event(&event);
+    assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0); /* none is posted: lost */
+    assert_empty(end->recv_cq);
+    assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_empty(end->recv_cq); /* others may fill what is posted there */
+    struct ibv_qp_init_attr attr = attr_of(end);
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    end->qp = ibv_create_qp(end->pd, &attr);
+    close_end(end);
+}
+
+/* Receives that its queue pairs' resets leave, and those that are too short. */
+static void ud__leaves_an_srq_whole(void **state)
+{
+    (void)state;
+    struct end *end = open_end(64);
+    struct ibv_srq *srq = make_srq(end->pd, 3);
+    use(end, srq);
+    for (unsigned round = 0; round < 10; round++) {
+        assert_int_equal(post_shared(srq, end->mr, 1, end->memory + 1024, 40 + BYTES - 1), 0);
+        assert_int_equal(post_shared(srq, end->mr, 2, end->memory + 2048, 40 + BYTES), 0);
+        assert_int_equal(post_shared(srq, end->mr, 3, end->memory + 3072, 40 + BYTES), 0);
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        const struct ibv_wc wc = take(end->recv_cq);
+        assert_int_equal(wc.wr_id, 1);
+        assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+        for (unsigned i = 0; i < 2; i++) /* one comes, and is not polled, before the reset */
+            assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        assert_int_equal(take(end->recv_cq).wr_id, 2);
+        assert_int_equal(modify(end, IBV_QPS_RESET, 0), 0);
+        make_ready(end);
+        struct ibv_wc late; /* the last one, if it came only then */
+        assert_true(ibv_poll_cq(end->recv_cq, 1, &late) >= 0);
+        if (post_shared(srq, end->mr, 4, end->memory + 1024, 40 + BYTES))
+            fail_msg("places are lost");
+        /* Whatever is left goes. */
+        for (unsigned i = 0; i < 3; i++)
+            assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        poll(NULL, 0, 20);
+        while (ibv_poll_cq(end->recv_cq, 1, &late) > 0 || ibv_poll_cq(end->send_cq, 1, &late) > 0)
+            ;
+    }
+    struct ibv_qp_init_attr attr = attr_of(end);
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    end->qp = ibv_create_qp(end->pd, &attr);
+    close_end(end);
+}
+
+/* One SRQ for a UD queue pair and an RC one. */
+static void srq__of_both(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_srq *srq = make_srq(pair->pd, 8);
+    struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[1],
+                                    .recv_cq = pair->recv_cq[1],
+                                    .srq = srq,
+                                    .cap = {.max_send_wr = 8, .max_send_sge = 1},
+                                    .qp_type = IBV_QPT_RC};
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = ibv_create_qp(pair->pd, &attr);
+    attr.qp_type = IBV_QPT_UD;
+    struct ibv_qp *ud = ibv_create_qp(pair->pd, &attr);
+    struct end end = {.qp = ud};
+    struct ibv_ah_attr ah_attr = {.port_num = 1, .is_global = 1, .grh.dgid = pair->gid};
+    struct ibv_ah *ah = ibv_create_ah(pair->pd, &ah_attr);
+    assert_true(ud && pair->qp[1] && ah);
+    make_ready(&end);
+    pair_connect(pair, ALL_ACCESS);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(post_shared(srq, pair->mr, i, pair->memory[1], 4096), 0);
+        if (i % 2) {
+            pair_post(pair, 0, IBV_WR_SEND, i, 64);
+            (void)take(pair->send_cq[0]);
+        } else {
+            struct ibv_sge sge = {(uintptr_t)pair->memory[0], 64, pair->mr->lkey};
+            struct ibv_send_wr wr = {.sg_list = &sge,
+                                     .num_sge = 1,
+                                     .opcode = IBV_WR_SEND,
+                                     .wr.ud = {ah, ud->qp_num, QKEY}},
+                               *bad;
+            assert_int_equal(ibv_post_send(ud, &wr, &bad), 0);
+        }
+        const struct ibv_wc wc = take(pair->recv_cq[1]);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.qp_num, i % 2 ? pair->qp[1]->qp_num : ud->qp_num);
+        assert_int_equal(wc.byte_len, i % 2 ? 64 : 104);
+    }
+    assert_int_equal(ibv_destroy_ah(ah), 0);
+    assert_int_equal(ibv_destroy_qp(ud), 0);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(pair);
+}
+
+/* ---- solicited events ---- */
+
+static bool wakes(const struct end *end, int wait_ms)
+{
+    struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+    return poll(&readable, 1, wait_ms) == 1;
+}
+
+static void take_event(struct end *end)
+{
+    struct ibv_cq *cq;
+    void *context;
+    assert_int_equal(ibv_get_cq_event(end->channel, &cq, &context), 0);
+    ibv_ack_cq_events(cq, 1);
+}
+
+static void send_ud(struct end *end, enum ibv_wr_opcode opcode, unsigned flags)
+{
+    struct ibv_sge sge = {(uintptr_t)end->memory, BYTES, end->mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = opcode,
+                             .send_flags = flags,
+                             .imm_data = 0x01020304,
+                             .wr.ud = {end->ah, end->qp->qp_num, QKEY}},
+                       *bad;
+    assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+}
+
+static void ud__solicits(void **state)
+{
+    (void)state;
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM};
+    struct end *end = open_end(64);
+    make_ready(end);
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint64_t id = 0; id < 2; id++)
+            assert_int_equal(post_recv(end, id, 1024, 40 + BYTES), 0);
+        assert_int_equal(ibv_req_notify_cq(end->recv_cq, 1), 0);
+        send_ud(end, opcodes[i], 0);
+        assert_false(wakes(end, 50));
+        send_ud(end, opcodes[i], IBV_SEND_SOLICITED);
+        assert_true(wakes(end, 2000));
+        take_event(end);
+        for (uint64_t id = 0; id < 2; id++) {
+            const struct ibv_wc wc = take(end->recv_cq);
+            assert_int_equal(wc.wc_flags, IBV_WC_GRH | (i ? IBV_WC_WITH_IMM : 0));
+            assert_int_equal(wc.imm_data, i ? 0x01020304 : 0);
+        }
+    }
+    /* A completion in error wakes, too. */
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+    assert_int_equal(ibv_req_notify_cq(end->recv_cq, 1), 0);
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_true(wakes(end, 2000));
+    close_end(end);
+}
+
+static void rc__solicits(void **state)
+{
+    (void)state;
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+                                                 IBV_WR_RDMA_WRITE_WITH_IMM};
+    struct pair *pair = pair_open(false);
+    struct end end = {.channel = ibv_create_comp_channel(pair->context)};
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    assert_int_equal(ibv_destroy_cq(pair->recv_cq[1]), 0);
+    pair->recv_cq[1] = ibv_create_cq(pair->context, 64, NULL, end.channel, 0);
+    struct ibv_qp_init_attr attr = {
+        .send_cq = pair->send_cq[1],
+        .recv_cq = pair->recv_cq[1],
+        .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC};
+    pair->qp[1] = ibv_create_qp(pair->pd, &attr);
+    pair_connect(pair, ALL_ACCESS);
+    for (unsigned i = 0; i < 3; i++) {
+        struct ibv_sge sge = {(uintptr_t)pair->memory[0], 8, pair->mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = opcodes[i],
+                                 .wr.rdma = {(uintptr_t)pair->memory[1], pair->mr->rkey}},
+                           *bad;
+        pair_receive(pair, 1, 1);
+        pair_receive(pair, 1, 2);
+        assert_int_equal(ibv_req_notify_cq(pair->recv_cq[1], 1), 0);
+        assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+        assert_false(wakes(&end, 50));
+        wr.send_flags = IBV_SEND_SOLICITED;
+        assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+        assert_true(wakes(&end, 2000));
+        take_event(&end);
+        for (unsigned n = 0; n < 2; n++)
+            assert_int_equal(take(pair->recv_cq[1]).wc_flags, i ? IBV_WC_WITH_IMM : 0);
+    }
+    struct ibv_comp_channel *channel = end.channel;
+    pair_close(pair); /* the context, too, which the channel keeps */
+    assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ud__takes_from_an_srq), cmocka_unit_test(ud__leaves_an_srq_whole),
+        cmocka_unit_test(srq__of_both),          cmocka_unit_test(ud__solicits),
+        cmocka_unit_test(rc__solicits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
