@@ -169,7 +169,7 @@ int dv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 struct ibv_mw *dv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-        return dv_fail(EOPNOTSUPP);
+        return dv_fail(EINVAL);
     struct dv_mw *mw = calloc(1, sizeof *mw);
     if (!mw)
         return dv_fail(ENOMEM);
