@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/bind_mw.h"
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
 #include "verbs_diwarp/domain.h"

@@ -9,6 +9,7 @@
 
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/recvs.h"
@@ -123,21 +124,6 @@ void dv_flush_recvs(struct dv_qp *qp)
     }
 }
 
-/* A Send has its place in the send queue until its completion is polled. */
-static void give_place(struct dv_context *context, const struct ibv_wc *wc)
-{
-    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
-    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
-        qp->unpolled--;
-}
-
-void dv_drop_oldest(struct dv_cq *cq)
-{
-    give_place(dv_context_of(cq->cq.context), &cq->entries[cq->head].wc);
-    cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
-    cq->count--;
-}
-
 int dv_take_entry(struct dv_cq *cq)
 {
     struct dv_context *context = dv_context_of(cq->cq.context);
@@ -213,6 +199,8 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 {
     if (!dv_is_ours(ibv_cq->context))
         return DV_REAL(ibv_resize_cq)(ibv_cq, cqe);
+    if (dv_is_gone(ibv_cq->context))
+        return EINVAL;
     struct dv_context *context = dv_context_of(ibv_cq->context);
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     if (cqe < 1 || cqe > DV_MAX_CQE)

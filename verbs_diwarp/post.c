@@ -92,6 +92,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t b
     if (is_in_error(qp))
         return 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
+        wr->wr.ud.ah->context != dv_ibv_qp(qp)->context ||
         dv_root_of(wr->wr.ud.ah->pd) != dv_root_of(dv_ibv_qp(qp)->pd) ||
         (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
         return EINVAL;

@@ -26,6 +26,8 @@ static void close_state(void *state)
 static int create(struct diwarp_qp *qp)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    if (qp->attr.srq && qp->attr.srq->pd != qp->pd)
+        return -EINVAL;
     struct dw_map *maps[] = {&ud->source_by_key, &ud->open, &ud->targets};
     /* A QP that was here before may have sent with the same MSNs. */
     qp->port->datagrams.number += DW_UD_NUMBERS_ANEW;
