@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/query.h"
 
 static int by_qpn(const void *a, const void *b)
@@ -98,6 +99,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_create_ah)(pd, attr);
+    if (dv_is_gone(pd->context))
+        return dv_fail(EINVAL);
     struct dv_context *context = dv_context_of(pd->context);
     if (!dv_ah_is_good(pd->context, attr))
         return dv_fail(EINVAL);
@@ -116,13 +119,15 @@ int ibv_destroy_ah(struct ibv_ah *ibv_ah)
 {
     if (!dv_is_ours(ibv_ah->context))
         return DV_REAL(ibv_destroy_ah)(ibv_ah);
+    if (dv_is_gone(ibv_ah->context))
+        return EINVAL;
     struct dv_ah *ah = (struct dv_ah *)ibv_ah;
     struct dv_context *context = dv_context_of(ibv_ah->context);
     dv_lock(context);
     tdestroy(ah->destinations, forget);
     ((struct dv_pd *)ibv_ah->pd)->users--;
     dv_unlock(context);
-    free(ah);
+    dv_bury(ah, &ibv_ah->context);
     return 0;
 }
 

@@ -41,6 +41,7 @@ struct dv_cm_id {
     bool sync;               /* calls wait for their event; the channel is its own */
     bool has_left;           /* by rdma_disconnect() */
     uint32_t sgid_index;
+    uint8_t ack_timeout;             /* as in ibv_qp_attr.timeout */
     uint32_t qpn;                    /* connected, or about to be */
     struct dv_cm_message own, other; /* request and answer */
     int64_t until_ns;                /* in DV_CM_CALLING: calls again; in DV_CM_CLOSING: waits */

@@ -39,6 +39,9 @@ void dv_cm_set_state(struct dv_cm_id *id, enum dv_cm_state to)
 
 /* ---- life ---- */
 
+/* 4.096 us * 2^14. */
+#define DEFAULT_ACK_TIMEOUT 14
+
 struct dv_cm_id *dv_cm_id_new(struct rdma_event_channel *channel, enum rdma_port_space ps)
 {
     struct dv_cm_id *id = calloc(1, sizeof *id);
@@ -48,6 +51,7 @@ struct dv_cm_id *dv_cm_id_new(struct rdma_event_channel *channel, enum rdma_port
     id->id.ps = ps;
     id->id.qp_type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
     id->fd = -1;
+    id->ack_timeout = DEFAULT_ACK_TIMEOUT;
     LIST_INIT(&id->callers);
     return id;
 }
@@ -173,6 +177,7 @@ int dv_cm_use_address(struct dv_cm_id *id, struct in_addr address)
         return ENODEV;
     id->sgid_index = (uint32_t)index;
     id->id.verbs = dv_cm_context();
+    id->id.pd = dv_cm_pd(); /* librdmacm's own, until the program gives another */
     id->id.port_num = 1;
     dv_cm_put_gid(id->own.gid, id->sgid_index);
     return 0;
@@ -189,16 +194,27 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 }
 
 /* Options are taken and have no meaning here: the type of service is diwarp's own to set. */
+/* What queue pairs are told of it has no use here. */
+static int set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
+{
+    if (timeout > 31)
+        return dv_cm_fail(EINVAL);
+    dv_cm_lock();
+    dv_cm_id_of(id)->ack_timeout = timeout;
+    dv_cm_unlock();
+    return 0;
+}
+
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
     if (level != RDMA_OPTION_ID)
         return dv_cm_fail(ENOSYS);
-    (void)id;
-    (void)value;
     switch (name) {
     case RDMA_OPTION_ID_TOS:
-    case RDMA_OPTION_ID_ACK_TIMEOUT:
         return bytes == sizeof(uint8_t) ? 0 : dv_cm_fail(EINVAL);
+    case RDMA_OPTION_ID_ACK_TIMEOUT:
+        return bytes == sizeof(uint8_t) ? set_ack_timeout(id, *(uint8_t *)value)
+                                        : dv_cm_fail(EINVAL);
     case RDMA_OPTION_ID_REUSEADDR:
     case RDMA_OPTION_ID_AFONLY:
         return bytes == sizeof(int) ? 0 : dv_cm_fail(EINVAL);

@@ -46,7 +46,7 @@ static int rts_attr(const struct dv_cm_id *id, struct ibv_qp_attr *attr)
     attr->sq_psn = id->own.psn;
     if (id->id.qp_type == IBV_QPT_UD)
         return IBV_QP_SQ_PSN;
-    attr->timeout = 14;
+    attr->timeout = id->ack_timeout;
     attr->retry_cnt = 7;
     attr->rnr_retry = at_most(id->other.rnr_retry_count, 7);
     attr->max_rd_atomic = at_most(id->own.initiator_depth, DV_RC_MAX_READS);

@@ -3,11 +3,33 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/channel.h"
-#include "verbs_diwarp/cq_ex.h"
-#include "verbs_diwarp/poll.h"
+
+/* A Send has its place in the send queue until its completion is polled. */
+static void give_place(struct dv_context *context, const struct ibv_wc *wc)
+{
+    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
+    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
+        qp->unpolled--;
+}
+
+void dv_drop_oldest(struct dv_cq *cq)
+{
+    give_place(dv_context_of(cq->cq.context), &cq->entries[cq->head].wc);
+    cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
+    cq->count--;
+}
+
+uint64_t dv_clock_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
 {
@@ -78,6 +100,8 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
 {
     if (!dv_is_ours(ibv_cq->context))
         return DV_REAL(ibv_destroy_cq)(ibv_cq);
+    if (dv_is_gone(ibv_cq->context))
+        return EINVAL;
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     struct dv_context *context = dv_context_of(ibv_cq->context);
     dv_lock(context);
@@ -97,6 +121,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);
-    free(cq);
+    cq->entries = NULL;
+    dv_bury(cq, &ibv_cq->context);
     return 0;
 }

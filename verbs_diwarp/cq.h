@@ -4,10 +4,14 @@
 
 #include "verbs_diwarp/front.h"
 
-/* Both with the context's lock held. */
+/* With the context's lock held. */
 
 /* Appends a completion; arms off and an event where one was asked for. solicited: of a receive,
  * whose sender asked for an event. */
 void dv_cq_push(struct ibv_cq *cq, const struct ibv_wc *wc, bool solicited);
+/* The oldest one of a CQ that is not empty has been taken, or is lost. */
+void dv_drop_oldest(struct dv_cq *cq);
+/* Nanoseconds of CLOCK_MONOTONIC: what completion timestamps count. */
+uint64_t dv_clock_ns(void);
 /* Drops completions of a queue pair that goes. */
 void dv_cq_forget(struct ibv_cq *cq, uint32_t qp_num);

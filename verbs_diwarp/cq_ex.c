@@ -10,16 +10,11 @@
 #define TIMESTAMPS \
     (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
-static uint64_t read_clock_ns(clockid_t clock)
+static uint64_t wall_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(clock, &now);
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-uint64_t dv_clock_ns(void)
-{
-    return read_clock_ns(CLOCK_MONOTONIC);
 }
 
 int dv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
@@ -99,7 +94,7 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-    return read_clock_ns(CLOCK_REALTIME) - (dv_clock_ns() - of_ex(ex)->current.at_ns);
+    return wall_ns() - (dv_clock_ns() - of_ex(ex)->current.at_ns);
 }
 
 /* Fields that were not asked for have no reader, as with hardware. */

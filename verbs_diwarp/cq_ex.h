@@ -4,9 +4,5 @@
 
 #include "verbs_diwarp/front.h"
 
-/* Nanoseconds of CLOCK_MONOTONIC: what completion timestamps count. */
-#define DV_CLOCK_KHZ 1000000
-uint64_t dv_clock_ns(void);
-
 struct ibv_cq_ex *dv_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int dv_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);

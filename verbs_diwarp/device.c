@@ -8,11 +8,13 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/bind_mw.h"
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
 #include "verbs_diwarp/domain.h"
@@ -242,7 +244,17 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         free(context);
         return dv_fail(-rc);
     }
+    context->verbs.context.cmd_fd = context->claim; /* a descriptor, as programs expect */
     return &context->verbs.context;
+}
+
+/* Our contexts have sockets for their command descriptors, others' have none. */
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+    struct stat status;
+    if (fstat(cmd_fd, &status) || !S_ISSOCK(status.st_mode))
+        return DV_REAL(ibv_import_device)(cmd_fd);
+    return dv_fail(EOPNOTSUPP);
 }
 
 int ibv_close_device(struct ibv_context *ibv_context)

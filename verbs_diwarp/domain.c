@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "verbs_diwarp/graves.h"
+
 struct ibv_td *dv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
     if (attr->comp_mask)
@@ -70,6 +72,6 @@ int dv_dealloc_parent_domain(struct dv_pd *domain)
     dv_unlock(context);
     if (busy)
         return EBUSY;
-    free(domain);
+    dv_bury(domain, &domain->pd.context);
     return 0;
 }

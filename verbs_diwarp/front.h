@@ -36,6 +36,8 @@
 #define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
 #define DV_RC_MAX_READS 16u /* under way, each way */
 
+#define DV_CLOCK_KHZ 1000000 /* of completion timestamps: nanoseconds */
+
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
 
 struct dv_context {

@@ -6,6 +6,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/ah.h \
 	verbs_diwarp/async.c \
 	verbs_diwarp/async.h \
+	verbs_diwarp/bind_mw.c \
+	verbs_diwarp/bind_mw.h \
 	verbs_diwarp/channel.c \
 	verbs_diwarp/channel.h \
 	verbs_diwarp/cm.h \
@@ -41,6 +43,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/domain.h \
 	verbs_diwarp/extension.c \
 	verbs_diwarp/front.h \
+	verbs_diwarp/graves.c \
+	verbs_diwarp/graves.h \
 	verbs_diwarp/grh.c \
 	verbs_diwarp/grh.h \
 	verbs_diwarp/mapped.c \

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/domain.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/mapped.h"
 #include "verbs_diwarp/mw.h"
 
@@ -36,6 +37,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_dealloc_pd)(pd);
+    if (dv_is_gone(pd->context))
+        return EINVAL;
     if (pd_of(pd)->parent)
         return dv_dealloc_parent_domain(pd_of(pd));
     struct dv_context *context = dv_context_of(pd->context);
@@ -47,7 +50,7 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
     if (busy)
         return EBUSY;
     diwarp_dealloc_pd(pd_of(pd)->core);
-    free(pd);
+    dv_bury(pd, &pd->context);
     return 0;
 }
 
@@ -102,7 +105,7 @@ static bool is_access(unsigned access)
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                              unsigned access)
 {
-    if (!is_access(access))
+    if (dv_is_gone(pd->context) || !is_access(access))
         return dv_fail(EINVAL);
     if (iova != (uintptr_t)addr) /* an STag names memory by its address */
         return dv_fail(EOPNOTSUPP);
@@ -168,7 +171,7 @@ static int check_rereg(const struct ibv_mr *mr, int flags, const struct ibv_pd *
     const struct dv_mr *own = (const struct dv_mr *)mr;
     const bool writes = (flags & IBV_REREG_MR_CHANGE_ACCESS ? (unsigned)access : own->access) &
                         IBV_ACCESS_LOCAL_WRITE;
-    if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+    if (dv_is_gone(mr->context) || !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
         (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != mr->context)) ||
         (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
         (flags & IBV_REREG_MR_CHANGE_ACCESS && !is_access((unsigned)access)))
@@ -235,6 +238,8 @@ int ibv_dereg_mr(struct ibv_mr *mr)
 {
     if (!dv_is_ours(mr->context))
         return DV_REAL(ibv_dereg_mr)(mr);
+    if (dv_is_gone(mr->context))
+        return EINVAL;
     dv_lock(dv_context_of(mr->context)); /* no GRH is being written to it */
     const bool busy = dv_mr_has_windows((struct dv_mr *)mr);
     if (!busy) {
@@ -245,6 +250,6 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     dv_unlock(dv_context_of(mr->context));
     if (busy)
         return EBUSY;
-    free(mr);
+    dv_bury(mr, &mr->context);
     return 0;
 }

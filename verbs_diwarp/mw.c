@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "verbs_diwarp/memory.h"
-#include "verbs_diwarp/post.h"
+#include "verbs_diwarp/graves.h"
 
 /* A key's low byte is the program's (ibv_inc_rkey()), the rest that of the window. */
 #define OWN_BITS 0xffffff00u
@@ -103,8 +102,10 @@ int dv_mw_check(const struct dv_qp *qp, const struct ibv_send_wr *wr)
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
     const struct dv_pd *root = dv_root_of(qp->ex.qp_base.pd);
     const struct ibv_mw *mw = wr->bind_mw.mw;
-    const bool good_mr = info->mr ? dv_root_of(info->mr->pd) == root : !info->length;
-    return mw && good_mr && dv_root_of(mw->pd) == root &&
+    const struct ibv_context *context = qp->ex.qp_base.context;
+    const bool good_mr =
+        info->mr ? info->mr->context == context && dv_root_of(info->mr->pd) == root : !info->length;
+    return mw && mw->context == context && good_mr && dv_root_of(mw->pd) == root &&
                    !(info->mw_access_flags & ~(unsigned)(RIGHTS | IBV_ACCESS_LOCAL_WRITE))
                ? 0
                : EINVAL;
@@ -148,28 +149,12 @@ enum ibv_wc_status dv_mw_execute(struct dv_qp *qp, const struct ibv_send_wr *wr)
     return done ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
-int dv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-    struct ibv_send_wr wr = {.wr_id = bind->wr_id,
-                             .opcode = IBV_WR_BIND_MW,
-                             .send_flags = bind->send_flags,
-                             .bind_mw = {.mw = mw, .bind_info = bind->bind_info}};
-    struct ibv_send_wr *bad;
-    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-    if (mw->type != IBV_MW_TYPE_1 || (bind->bind_info.length && !bind->bind_info.mr))
-        return EINVAL;
-    const int rc = dv_post_send(qp, &wr, &bad);
-    if (!rc)
-        mw->rkey = wr.bind_mw.rkey;
-    return rc;
-}
-
 /* ---- making ---- */
 
 struct ibv_mw *dv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-        return dv_fail(EOPNOTSUPP);
+        return dv_fail(EINVAL);
     struct dv_mw *mw = calloc(1, sizeof *mw);
     if (!mw)
         return dv_fail(ENOMEM);
@@ -191,6 +176,6 @@ int dv_dealloc_mw(struct ibv_mw *mw)
     unbind(mw_of(mw));
     ((struct dv_pd *)mw->pd)->users--;
     dv_unlock(dv_context_of(mw->context));
-    free(mw);
+    dv_bury(mw, &mw->context);
     return 0;
 }

@@ -7,7 +7,6 @@
 
 struct ibv_mw *dv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int dv_dealloc_mw(struct ibv_mw *mw);
-int dv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 /* The others with the context's lock held. */
 

@@ -10,6 +10,7 @@
 
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
@@ -122,21 +123,6 @@ void dv_flush_recvs(struct dv_qp *qp)
     }
 }
 
-/* A Send has its place in the send queue until its completion is polled. */
-static void give_place(struct dv_context *context, const struct ibv_wc *wc)
-{
-    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
-    if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
-        qp->unpolled--;
-}
-
-void dv_drop_oldest(struct dv_cq *cq)
-{
-    give_place(dv_context_of(cq->cq.context), &cq->entries[cq->head].wc);
-    cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
-    cq->count--;
-}
-
 /* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH
  * do. That many polls take some 100 us, longer than a round trip: half as many would leave the core
  * to strangers while an answer is under way, twice as many let ranks that share a core wait longer
@@ -231,6 +217,8 @@ int ibv_resize_cq(struct ibv_cq *ibv_cq, int cqe)
 {
     if (!dv_is_ours(ibv_cq->context))
         return DV_REAL(ibv_resize_cq)(ibv_cq, cqe);
+    if (dv_is_gone(ibv_cq->context))
+        return EINVAL;
     struct dv_context *context = dv_context_of(ibv_cq->context);
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     if (cqe < 1 || cqe > DV_MAX_CQE)

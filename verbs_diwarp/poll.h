@@ -12,9 +12,6 @@ int dv_progress(struct dv_context *context);
 /* Completes all posted receives as flushed, in their order. */
 void dv_flush_recvs(struct dv_qp *qp);
 
-/* Of a CQ that is not empty. */
-void dv_drop_oldest(struct dv_cq *cq);
-
 /* The oldest completion becomes cq->current: 0; ENOENT: there is none; EIO: the CQ is overrun. */
 int dv_take_entry(struct dv_cq *cq);
 int dv_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

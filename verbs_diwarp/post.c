@@ -93,6 +93,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     if (is_in_error(qp))
         return 0;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !to->ah ||
+        to->ah->context != dv_ibv_qp(qp)->context ||
         dv_root_of(to->ah->pd) != dv_root_of(dv_ibv_qp(qp)->pd) ||
         !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)))
         return EINVAL;

@@ -7,6 +7,7 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/query.h"
@@ -99,7 +100,8 @@ static void release(struct dv_qp *qp)
     free(qp->builder);
     dv_rd_fini(qp);
     dv_rdma_fini(qp);
-    free(qp);
+    qp->builder = NULL;
+    dv_bury(qp, &dv_ibv_qp(qp)->context);
 }
 
 static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
@@ -179,6 +181,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_create_qp)(pd, attr);
+    if (dv_is_gone(pd->context))
+        return dv_fail(EINVAL);
     struct ibv_qp_init_attr_ex all = dv_extended_attr(pd, attr);
     struct ibv_qp *qp = dv_create_qp_ex(pd->context, &all);
     if (qp)
@@ -197,6 +201,8 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 {
     if (!dv_is_ours(ibv_qp->context))
         return DV_REAL(ibv_destroy_qp)(ibv_qp);
+    if (dv_is_gone(ibv_qp->context))
+        return EINVAL;
     struct dv_context *context = dv_context_of(ibv_qp->context);
     struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(context);
@@ -339,6 +345,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     if (!dv_is_ours(qp->context))
         return DV_REAL(ibv_modify_qp)(qp, attr, mask);
+    if (dv_is_gone(qp->context))
+        return EINVAL;
     dv_lock(dv_context_of(qp->context));
     const int rc = modify(dv_qp_of(qp), attr, mask);
     dv_unlock(dv_context_of(qp->context));
@@ -352,6 +360,8 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
 {
     if (!dv_is_ours(ibv_qp->context))
         return DV_REAL(ibv_query_qp)(ibv_qp, attr, mask, init_attr);
+    if (dv_is_gone(ibv_qp->context))
+        return EINVAL;
     const struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(dv_context_of(ibv_qp->context));
     *attr = qp->attr;

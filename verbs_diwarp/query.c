@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/query.h"
 
-#include "verbs_diwarp/cq_ex.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stddef.h>

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/recvs.h"
 
 static struct dv_srq *srq_of(struct ibv_srq *srq)
@@ -60,6 +61,8 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 {
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_create_srq)(pd, attr);
+    if (dv_is_gone(pd->context))
+        return dv_fail(EINVAL);
     if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
         return dv_fail(EINVAL);
     struct dv_srq *srq = calloc(1, sizeof *srq);
@@ -89,6 +92,8 @@ int ibv_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
 {
     if (!dv_is_ours(ibv_srq->context))
         return DV_REAL(ibv_modify_srq)(ibv_srq, attr, mask);
+    if (dv_is_gone(ibv_srq->context))
+        return EINVAL;
     struct dv_srq *srq = srq_of(ibv_srq);
     if (mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR) ||
         (mask & IBV_SRQ_LIMIT && attr->srq_limit > srq->max_wr))
@@ -106,6 +111,8 @@ int ibv_query_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr)
 {
     if (!dv_is_ours(ibv_srq->context))
         return DV_REAL(ibv_query_srq)(ibv_srq, attr);
+    if (dv_is_gone(ibv_srq->context))
+        return EINVAL;
     const struct dv_srq *srq = srq_of(ibv_srq);
     dv_lock(dv_context_of(ibv_srq->context));
     *attr = (struct ibv_srq_attr){
@@ -118,6 +125,8 @@ int ibv_destroy_srq(struct ibv_srq *ibv_srq)
 {
     if (!dv_is_ours(ibv_srq->context))
         return DV_REAL(ibv_destroy_srq)(ibv_srq);
+    if (dv_is_gone(ibv_srq->context))
+        return EINVAL;
     struct dv_srq *srq = srq_of(ibv_srq);
     struct dv_context *context = dv_context_of(ibv_srq->context);
     dv_lock(context);
@@ -133,6 +142,6 @@ int ibv_destroy_srq(struct ibv_srq *ibv_srq)
     dv_recvs_fini(&srq->recvs);
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);
-    free(srq);
+    dv_bury(srq, &ibv_srq->context);
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/srq.h"
+#include "common/rnic/qp.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
 {
@@ -175,7 +175,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
     if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
         !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30 ||
         attr->qpn > DW_QPN_MAX || attr->max_reads > DIWARP_MAX_READS ||
-        (attr->srq && (attr->type != DIWARP_QPT_UD || attr->srq->pd != pd))) {
+        (attr->srq && attr->type != DIWARP_QPT_UD)) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }

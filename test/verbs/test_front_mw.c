@@ -102,6 +102,7 @@ static void mw1__bad_binds(void **state)
     struct ibv_mw *foreign = ibv_alloc_mw(other, IBV_MW_TYPE_1);
     struct ibv_mw_bind bind = {.bind_info = info_of(pair, mr, 64)};
     assert_null(ibv_alloc_mw(pair->pd, (enum ibv_mw_type)3));
+    assert_int_equal(errno, EINVAL);
     assert_int_equal(ibv_dealloc_pd(other), EBUSY);
     pair_connect(pair, ALL_ACCESS);
     assert_int_not_equal(ibv_bind_mw(pair->qp[1], foreign, &bind), 0);

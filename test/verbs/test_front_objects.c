@@ -168,12 +168,74 @@ static void error__flushes_in_order(void **state)
     close_end(end);
 }
 
+/* Used again after its end, each object is told from those that live. */
+static void objects__are_gone(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_qp_init_attr attr = attr_of(end);
+    struct ibv_qp_attr qp_attr = {.qp_state = IBV_QPS_RESET};
+    struct ibv_ah_attr ah_attr = {.port_num = 1, .is_global = 1};
+    struct ibv_srq_attr limit = {.srq_limit = 1};
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
+    struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
+    struct ibv_wc wc;
+    assert_int_equal(ibv_query_gid(end->context, 1, 0, &ah_attr.grh.dgid), 0);
+    struct ibv_pd *pd = ibv_alloc_pd(end->context);
+    struct ibv_cq *cq = ibv_create_cq(end->context, 8, NULL, NULL, 0);
+    struct ibv_srq *srq = ibv_create_srq(pd, &srq_attr);
+    struct ibv_mr *mr = ibv_reg_mr(pd, end->memory, 64, 0);
+    struct ibv_ah *ah = ibv_create_ah(end->pd, &ah_attr);
+    struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+    struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
+    assert_true(pd && cq && srq && mr && ah && mw && qp);
+    for (int i = 0; i < 2; i++) {
+        const int wanted = i ? EINVAL : 0;
+        assert_int_equal(ibv_destroy_qp(qp), wanted);
+        assert_int_equal(ibv_destroy_srq(srq), wanted);
+        assert_int_equal(ibv_destroy_ah(ah), wanted);
+        assert_int_equal(ibv_dealloc_mw(mw), wanted);
+        assert_int_equal(ibv_dereg_mr(mr), wanted);
+        assert_int_equal(ibv_destroy_cq(cq), wanted);
+        assert_int_equal(ibv_dealloc_pd(pd), wanted);
+    }
+    assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), EINVAL);
+    assert_int_equal(ibv_query_qp(qp, &qp_attr, 0, &attr), EINVAL);
+    assert_int_equal(ibv_post_send(qp, &send, &bad_send), EINVAL);
+    assert_ptr_equal(bad_send, &send);
+    assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
+    assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad_recv), EINVAL);
+    assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), EINVAL);
+    assert_int_equal(ibv_query_srq(srq, &limit), EINVAL);
+    assert_int_equal(ibv_poll_cq(cq, 1, &wc), -EINVAL);
+    assert_int_equal(ibv_req_notify_cq(cq, 0), EINVAL);
+    assert_int_equal(ibv_resize_cq(cq, 9), EINVAL);
+    assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0),
+                     IBV_REREG_MR_ERR_INPUT);
+    assert_null(ibv_reg_mr(pd, end->memory, 64, 0));
+    assert_null(ibv_create_qp(pd, &attr));
+    assert_null(ibv_create_srq(pd, &srq_attr));
+    assert_null(ibv_create_ah(pd, &ah_attr));
+    assert_null(ibv_alloc_mw(pd, IBV_MW_TYPE_1));
+    attr = attr_of(end);
+    attr.send_cq = cq;
+    assert_null(ibv_create_qp(end->pd, &attr));
+    make_ready(end);
+    assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), EINVAL);
+    close_end(end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(query__is_right),         cmocka_unit_test(open__again),
-        cmocka_unit_test(create__refuses),         cmocka_unit_test(modify__by_the_table),
-        cmocka_unit_test(error__flushes_in_order), cmocka_unit_test(error__flushes_what_is_left),
+        cmocka_unit_test(query__is_right),
+        cmocka_unit_test(open__again),
+        cmocka_unit_test(create__refuses),
+        cmocka_unit_test(objects__are_gone),
+        cmocka_unit_test(modify__by_the_table),
+        cmocka_unit_test(error__flushes_in_order),
+        cmocka_unit_test(error__flushes_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
