@@ -204,7 +204,7 @@ static void rc__solicited_and_invalidate(void **state)
                              .invalidate_rkey = mr->stag};
     assert_int_equal(diwarp_rc_post_send(pair.a.qp, &wr), 0);
     RC_UNTIL(pair.b.recvs, &pair.a, &pair.b);
-    assert_int_equal(pair.b.last_recv.wc.wc_flags, IBV_WC_WITH_INV);
+    assert_int_equal(pair.b.last_recv.wc.wc_flags, IBV_WC_WITH_INV | DIWARP_WC_SOLICITED);
     assert_int_equal(pair.b.last_recv.wc.invalidated_rkey, mr->stag);
     assert_int_equal(rc_post(&pair.a, IBV_WR_RDMA_READ, buf_a, 10, 0, 1, mr, 0), 0);
     RC_UNTIL(pair.a.disconnects && pair.b.disconnects, &pair.a, &pair.b);

@@ -41,7 +41,7 @@ static const struct bad {
     {"tagged version", 0x1104, {.tagged = true, .last = true}, GOOD, 0, 10, 0xc2, 0},
     {"untagged version", 0x1206, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0x40, 0},
     {"RDMAP version", 0x0205, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0, 0x83},
-    {"opcode", 0x0206, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0, 0x4f},
+    {"opcode", 0x0206, {.last = true, .opcode = 3, .msn = 1}, NONE, 0, 10, 0, 0x4e},
     {"tagged Send", 0x0206, {.tagged = true, .last = true, .opcode = 3}, GOOD, 0, 10, 0, 0},
     {"QN", 0x1201, {.last = true, .opcode = 3, .qn = 7, .msn = 1}, NONE, 0, 10, 0, 0},
     {"MSN", 0x1203, {.last = true, .opcode = 3, .msn = 2}, NONE, 0, 10, 0, 0},
