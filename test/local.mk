@@ -246,6 +246,7 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_groups \
 	test/net/test_guesses \
 	test/net/test_helper \
 	test/net/test_identity \
