@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_mcast.h"
 
 /* ---- states ---- */
 
@@ -49,6 +50,7 @@ struct dv_cm_id *dv_cm_id_new(struct rdma_event_channel *channel, enum rdma_port
     id->id.qp_type = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
     id->fd = -1;
     LIST_INIT(&id->callers);
+    LIST_INIT(&id->groups);
     return id;
 }
 
@@ -73,6 +75,7 @@ void dv_cm_close_link(struct dv_cm_id *id)
 
 static void release(struct dv_cm_id *id)
 {
+    dv_cm_mcast_forget(id);
     free(id->ep_attr);
     free(id);
 }

@@ -114,6 +114,7 @@ struct dv_recv {
 };
 
 struct dv_rc;
+struct dv_membership; /* mcast.c */
 
 struct dv_qp {
     struct ibv_qp_ex ex;
@@ -129,7 +130,9 @@ struct dv_qp {
     struct iovec *leads;   /* cap.max_recv_sge of each */
     uint32_t *free_recvs;  /* indexes */
     uint32_t free_count;
-    struct dv_recv *oldest, *newest; /* of the posted */
+    struct dv_recv *oldest, *newest;   /* of the posted */
+    struct dv_membership *memberships; /* groups that it is attached to */
+    bool block_self;                   /* of these, what it sends itself does not come to it */
 };
 
 /* One queue pair behind an address. */

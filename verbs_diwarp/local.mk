@@ -24,6 +24,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_link.c \
 	verbs_diwarp/cm_link.h \
 	verbs_diwarp/cm_listen.c \
+	verbs_diwarp/cm_mcast.c \
+	verbs_diwarp/cm_mcast.h \
 	verbs_diwarp/cm_qp.c \
 	verbs_diwarp/cm_qp.h \
 	verbs_diwarp/cm_unsupported.c \
@@ -37,6 +39,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/front.h \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \
+	verbs_diwarp/mcast.c \
+	verbs_diwarp/mcast.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/memory.h \
 	verbs_diwarp/poll.c \

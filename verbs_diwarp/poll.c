@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 
@@ -26,6 +27,7 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
                           .hop_limit = 64};
     dv_put_gid(&grh.sgid, (const uint8_t *)&source);
     dv_put_gid(&grh.dgid, context->gids[0].ip);
+    dv_mcast_put_gid(context->qps[done->wc.qp_num & DV_INDEX_MASK], done, &grh.dgid);
     const uint8_t *from = (const uint8_t *)&grh;
     for (unsigned i = 0; i < recv->lead_count; i++) {
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);

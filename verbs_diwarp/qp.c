@@ -7,6 +7,7 @@
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
@@ -32,7 +33,10 @@ static int open_core(struct dv_qp *qp)
     attr.qpn = dv_ibv_qp(qp)->qp_num;
     attr.qkey = dv_random_qkey();
     attr.recv_lead_bytes = DV_GRH_BYTES;
-    return diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
+    attr.block_self = qp->block_self;
+    const int rc =
+        diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
+    return rc ? rc : dv_mcast_reopen(qp);
 }
 
 static void close_core(struct dv_qp *qp)
@@ -58,13 +62,19 @@ static bool take_number(struct dv_context *context, struct dv_qp *qp)
 {
     for (uint32_t tried = 0; tried <= DV_INDEX_MASK; tried++) {
         const uint32_t index = context->last_index = (context->last_index + 1) & DV_INDEX_MASK;
-        if (index < DV_INDEX_FIRST || context->qps[index])
+        if (index < DV_INDEX_FIRST || context->qps[index] ||
+            (context->slot << DV_INDEX_BITS | index) == DV_MCAST_QPN)
             continue;
         context->qps[index] = qp;
         dv_ibv_qp(qp)->qp_num = context->slot << DV_INDEX_BITS | index;
         return true;
     }
     return false;
+}
+
+static uint32_t create_flags_of(const struct ibv_qp_init_attr_ex *attr)
+{
+    return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 }
 
 /* 0 or a positive errno. */
@@ -77,7 +87,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const uint64_t ops = dv_wr_ops(attr->qp_type);
     const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
     if ((attr->qp_type != IBV_QPT_UD && !rc) || (attr->srq && !rc) || attr->comp_mask & ~known ||
-        (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+        create_flags_of(attr) & ~(rc ? 0u : IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
         return EOPNOTSUPP;
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
@@ -96,6 +106,7 @@ static void release(struct dv_qp *qp)
     free(qp->leads);
     free(qp->free_recvs);
     free(qp->builder);
+    dv_mcast_fini(qp);
     free(qp);
 }
 
@@ -127,6 +138,7 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
     if (qp->cap.max_inline_data < DV_LEAST_INLINE)
         qp->cap.max_inline_data = DV_LEAST_INLINE;
     qp->signal_all = attr->sq_sig_all;
+    qp->block_self = create_flags_of(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
     if (attr->srq)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;

@@ -17,10 +17,6 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
         return failure;                                               \
     }
 
-NOT_HERE(int, EOPNOTSUPP, ibv_attach_mcast, qp->context,
-         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
-NOT_HERE(int, EOPNOTSUPP, ibv_detach_mcast, qp->context,
-         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
 NOT_HERE(int, IBV_REREG_MR_ERR_INPUT, ibv_rereg_mr, mr->context,
          (struct ibv_mr * mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access),
          (mr, flags, pd, addr, length, access))
