@@ -341,6 +341,7 @@ endif
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_events \
+	test/verbs/test_front_mcast \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_objects \
@@ -357,6 +358,8 @@ test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_mcast_SOURCES = test/verbs/test_front_mcast.c test/verbs/end.c
+test_verbs_test_front_mcast_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c
 test_verbs_test_front_memory_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/verbs/end.c
