@@ -2,7 +2,7 @@
 /* Groups that ids have joined. With the lock held. */
 #pragma once
 
-#include "verbs_diwarp/cm_id.h"
+#include "verbs_diwarp/cm_event.h"
 
 /* The id is about to be freed. */
 void dv_cm_mcast_forget(struct dv_cm_id *id);
