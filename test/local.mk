@@ -108,6 +108,7 @@ EXTRA_DIST += \
 	test/net/fault_cases.sh \
 	test/net/fault_hosts.sh \
 	test/net/faults \
+	test/net/groups \
 	test/net/hostile_cases.sh \
 	test/net/neighbour \
 	test/net/rc_wire \
@@ -391,6 +392,9 @@ test_net_hostile_SOURCES = test/net/hostile.c
 test_net_hostile_LDADD = $(CORE_LIBS)
 
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
+check_PROGRAMS += test/net/group_end
+test_net_group_end_SOURCES = test/net/group_end.c
+
 check_PROGRAMS += test/net/rc_wire_check
 test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/rc_record.c test/net/tap.c \
 	test/net/tcp_pcap.c
