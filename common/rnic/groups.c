@@ -377,8 +377,9 @@ static bool set_route(struct diwarp_ah *ah, const struct diwarp_group *id, uint8
     struct dw_llp_addr addr = addr_of(id);
     struct dw_ways_list list = {.count = 1, .nics = {DW_WAYS_NO_NIC}};
     addr.interface = dw_interface_index(by);
-    list.paths[0] = dw_path_get(&port->paths, &addr, interface, 0,
-                                dw_datagram_max_bytes(port, addr.family, by->mtu_bytes));
+    list.paths[0] =
+        dw_path_get(&port->paths, &addr, interface, 0,
+                    dw_datagram_max_bytes(port, addr.family, dw_told_mtu_bytes(port, by)));
     ah->ways = list.paths[0] ? dw_ways_get(&port->paths, &list) : NULL;
     if (!ah->ways)
         return false;
