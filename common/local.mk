@@ -42,6 +42,7 @@ libdiwarp_core_la_SOURCES = \
 	common/llp/tcp.c \
 	common/llp/udp.c \
 	common/llp/udp_socket.h \
+	common/llp/udp_group.c \
 	common/llp/udp_icmp.c \
 	common/mem/atomic.c \
 	common/mem/atomic.h \
@@ -103,6 +104,8 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/cq.h \
 	common/rnic/device.c \
 	common/rnic/device.h \
+	common/rnic/groups.c \
+	common/rnic/groups.h \
 	common/rnic/qp.h \
 	common/rnic/route.c \
 	common/rnic/run.c \

@@ -4,6 +4,7 @@
 API_PAGES = \
 	config/man/diwarp_address_pack.3 \
 	config/man/diwarp_alloc_pd.3 \
+	config/man/diwarp_attach_group.3 \
 	config/man/diwarp_connect.3 \
 	config/man/diwarp_create_ah.3 \
 	config/man/diwarp_create_cq.3 \

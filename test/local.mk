@@ -108,6 +108,7 @@ EXTRA_DIST += \
 	test/net/fault_cases.sh \
 	test/net/fault_hosts.sh \
 	test/net/faults \
+	test/net/groups \
 	test/net/hostile_cases.sh \
 	test/net/neighbour \
 	test/net/rc_wire \
@@ -246,6 +247,7 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_groups \
 	test/net/test_guesses \
 	test/net/test_helper \
 	test/net/test_identity \
@@ -347,6 +349,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_events \
 	test/verbs/test_front_extension \
+	test/verbs/test_front_mcast \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_mw \
@@ -376,6 +379,8 @@ test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c
 test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_mcast_SOURCES = test/verbs/test_front_mcast.c test/verbs/end.c
+test_verbs_test_front_mcast_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c
 test_verbs_test_front_memory_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/verbs/end.c
@@ -407,6 +412,9 @@ test_net_hostile_SOURCES = test/net/hostile.c
 test_net_hostile_LDADD = $(CORE_LIBS)
 
 # Real RC traffic, captured for tshark to read: run by test/net/rc_wire.
+check_PROGRAMS += test/net/group_end
+test_net_group_end_SOURCES = test/net/group_end.c
+
 check_PROGRAMS += test/net/rc_wire_check
 test_net_rc_wire_check_SOURCES = test/net/rc_wire_check.c test/net/rc_record.c test/net/tap.c \
 	test/net/tcp_pcap.c

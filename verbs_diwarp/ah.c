@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "verbs_diwarp/graves.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/query.h"
 
 static int by_qpn(const void *a, const void *b)
@@ -22,12 +23,17 @@ static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn, struct diwarp_
 {
     struct dv_context *context = dv_context_of(ah->ah.context);
     const struct diwarp_address address = dv_address_of(context, ah->attr.grh.dgid.raw + 12, qpn);
+    const bool group = dv_is_group(context, &ah->attr.grh.dgid);
+    if (group && (rd || qpn != DV_MCAST_QPN))
+        return dv_fail(EINVAL);
     struct dv_destination *destination = malloc(sizeof *destination);
     if (!destination)
         return dv_fail(ENOMEM);
     destination->qpn = qpn;
     destination->rd = rd;
-    const int rc = diwarp_create_ah(rd ? rd : context->port_qp, &address, &destination->core);
+    const int rc = group
+                       ? dv_create_group_ah(context, &ah->attr, &destination->core)
+                       : diwarp_create_ah(rd ? rd : context->port_qp, &address, &destination->core);
     if (rc) {
         free(destination);
         return dv_fail(-rc);
@@ -88,11 +94,15 @@ static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *
     return host;
 }
 
+static bool has_source(const struct dv_context *context, const struct ibv_ah_attr *attr)
+{
+    return attr->port_num == 1 && attr->is_global && attr->grh.sgid_index < context->gid_count;
+}
+
 bool dv_ah_is_good(struct ibv_context *ibv_context, const struct ibv_ah_attr *attr)
 {
     const struct dv_context *context = dv_context_of(ibv_context);
-    return attr->port_num == 1 && attr->is_global && attr->grh.sgid_index < context->gid_count &&
-           is_of_a_host(context, &attr->grh.dgid);
+    return has_source(context, attr) && is_of_a_host(context, &attr->grh.dgid);
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -102,7 +112,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (dv_is_gone(pd->context))
         return dv_fail(EINVAL);
     struct dv_context *context = dv_context_of(pd->context);
-    if (!dv_ah_is_good(pd->context, attr))
+    if (!dv_ah_is_good(pd->context, attr) &&
+        !(has_source(context, attr) && dv_is_group(context, &attr->grh.dgid)))
         return dv_fail(EINVAL);
     struct dv_ah *ah = calloc(1, sizeof *ah);
     if (!ah)

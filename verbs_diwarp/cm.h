@@ -48,7 +48,8 @@ struct dv_cm_id {
     /* Of one that listens: callers that the program neither accepted nor rejected. */
     LIST_HEAD(, dv_cm_id) callers;
     uint32_t caller_count, backlog;
-    struct dv_cm_id *listener; /* of a caller; NULL: there is none any more */
+    LIST_HEAD(, dv_cm_group) groups; /* joined, each once */
+    struct dv_cm_id *listener;       /* of a caller; NULL: there is none any more */
     LIST_ENTRY(dv_cm_id) among_callers;
     /* Of rdma_create_ep(). */
     struct ibv_pd *ep_pd;

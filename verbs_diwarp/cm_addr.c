@@ -7,6 +7,7 @@
 
 #include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_id.h"
+#include "verbs_diwarp/cm_mcast.h"
 
 static bool is_ipv4(const struct sockaddr *address)
 {
@@ -102,6 +103,8 @@ static int resolve(struct dv_cm_id *id, const struct sockaddr *from, const struc
         destination.sin_port = htons(1);
     if (!rc)
         rc = find_source(&destination, &addr->src_sin);
+    if (rc == ENETUNREACH && dv_cm_mcast_source(destination.sin_addr, &addr->src_sin.sin_addr))
+        rc = 0;
     if (!rc)
         rc = dv_cm_use_address(id, addr->src_sin.sin_addr);
     if (rc)

@@ -81,6 +81,11 @@ static int push(const struct rdma_cm_event *what, struct dv_cm_id *owner,
     return 0;
 }
 
+int dv_cm_push(const struct rdma_cm_event *what, struct dv_cm_id *owner)
+{
+    return push(what, owner, NULL);
+}
+
 void dv_cm_tell(struct dv_cm_id *id, enum rdma_cm_event_type type, int status,
                 const struct dv_cm_message *message)
 {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_mcast.h"
 
 /* ---- states ---- */
 
@@ -53,6 +54,7 @@ struct dv_cm_id *dv_cm_id_new(struct rdma_event_channel *channel, enum rdma_port
     id->fd = -1;
     id->ack_timeout = DEFAULT_ACK_TIMEOUT;
     LIST_INIT(&id->callers);
+    LIST_INIT(&id->groups);
     return id;
 }
 
@@ -77,6 +79,7 @@ void dv_cm_close_link(struct dv_cm_id *id)
 
 static void release(struct dv_cm_id *id)
 {
+    dv_cm_mcast_forget(id);
     free(id->ep_attr);
     free(id);
 }

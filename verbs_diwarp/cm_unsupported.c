@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What ids do not have: multicast, ECE, SRQs that are not RC's, and sockets over RDMA, which are
+/* What ids do not have: ECE, SRQs that are not RC's, and sockets over RDMA, which are
  * made of librdmacm's own ids, that there are none of here. */
 #include <errno.h>
 #include <rdma/rdma_cma.h>
@@ -15,10 +15,6 @@ int rsocket(int domain, int type, int protocol);
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-NOT_HERE(rdma_join_multicast, (struct rdma_cm_id * id, struct sockaddr *address, void *context))
-NOT_HERE(rdma_join_multicast_ex,
-         (struct rdma_cm_id * id, struct rdma_cm_join_mc_attr_ex *attr, void *context))
-NOT_HERE(rdma_leave_multicast, (struct rdma_cm_id * id, struct sockaddr *address))
 NOT_HERE(rdma_notify, (struct rdma_cm_id * id, enum ibv_event_type event))
 NOT_HERE(rdma_reject_ece, (struct rdma_cm_id * id, const void *private_data, uint8_t bytes))
 NOT_HERE(rdma_set_local_ece, (struct rdma_cm_id * id, struct ibv_ece *ece))

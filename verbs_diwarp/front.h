@@ -168,6 +168,8 @@ struct dv_send_wr {
     struct dv_to to;
 };
 
+struct dv_membership; /* mcast.c */
+
 struct dv_qp {
     struct ibv_qp_ex ex;
     struct ibv_qp_cap cap;
@@ -180,8 +182,10 @@ struct dv_qp {
     struct dv_mw *windows;      /* of type 2, bound by it */
     struct dv_rc *rc;           /* NULL, and rd, too: it is of UD, and has what follows */
     struct diwarp_qp *core;
-    uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
-    struct dv_recvs recvs; /* its own: none with an SRQ */
+    uint32_t unpolled;                 /* completions of Sends: as many as cap.max_send_wr */
+    struct dv_recvs recvs;             /* its own: none with an SRQ */
+    struct dv_membership *memberships; /* groups that it is attached to */
+    bool block_self;                   /* of these, what it sends itself does not come to it */
 };
 
 /* One queue pair behind an address. */

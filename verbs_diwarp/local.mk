@@ -26,6 +26,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_link.c \
 	verbs_diwarp/cm_link.h \
 	verbs_diwarp/cm_listen.c \
+	verbs_diwarp/cm_mcast.c \
+	verbs_diwarp/cm_mcast.h \
 	verbs_diwarp/cm_qp.c \
 	verbs_diwarp/cm_qp.h \
 	verbs_diwarp/cm_unsupported.c \
@@ -49,6 +51,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/grh.h \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \
+	verbs_diwarp/mcast.c \
+	verbs_diwarp/mcast.h \
 	verbs_diwarp/memory.c \
 	verbs_diwarp/memory.h \
 	verbs_diwarp/mw.c \

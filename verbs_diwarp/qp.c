@@ -8,6 +8,7 @@
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/graves.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/query.h"
@@ -40,7 +41,10 @@ static int open_core(struct dv_qp *qp)
     attr.recv_lead_bytes = DV_GRH_BYTES;
     dv_rdma_set_attr(qp, &attr);
     attr.srq = srq ? srq->core : NULL;
-    return diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
+    attr.block_self = qp->block_self;
+    const int rc =
+        diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
+    return rc ? rc : dv_mcast_reopen(qp);
 }
 
 /* What an SRQ's receives completed with is told first: else their places would stay taken. */
@@ -59,13 +63,19 @@ static bool take_number(struct dv_context *context, struct dv_qp *qp)
 {
     for (uint32_t tried = 0; tried <= DV_INDEX_MASK; tried++) {
         const uint32_t index = context->last_index = (context->last_index + 1) & DV_INDEX_MASK;
-        if (index < DV_INDEX_FIRST || context->qps[index])
+        if (index < DV_INDEX_FIRST || context->qps[index] ||
+            (context->slot << DV_INDEX_BITS | index) == DV_MCAST_QPN)
             continue;
         context->qps[index] = qp;
         dv_ibv_qp(qp)->qp_num = context->slot << DV_INDEX_BITS | index;
         return true;
     }
     return false;
+}
+
+static uint32_t create_flags_of(const struct ibv_qp_init_attr_ex *attr)
+{
+    return attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 }
 
 /* 0 or a positive errno. */
@@ -80,7 +90,8 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
     if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && rd) ||
         attr->comp_mask & ~known ||
-        (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+        create_flags_of(attr) &
+            ~(attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0u) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
         return EOPNOTSUPP;
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
@@ -100,6 +111,7 @@ static void release(struct dv_qp *qp)
     free(qp->builder);
     dv_rd_fini(qp);
     dv_rdma_fini(qp);
+    dv_mcast_fini(qp);
     qp->builder = NULL;
     dv_bury(qp, &dv_ibv_qp(qp)->context);
 }
@@ -121,6 +133,7 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
     if (qp->cap.max_inline_data < DV_LEAST_INLINE)
         qp->cap.max_inline_data = DV_LEAST_INLINE;
     qp->signal_all = attr->sq_sig_all;
+    qp->block_self = create_flags_of(attr) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
     if (attr->srq)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;

@@ -17,10 +17,6 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
         return failure;                                               \
     }
 
-NOT_HERE(int, EOPNOTSUPP, ibv_attach_mcast, qp->context,
-         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
-NOT_HERE(int, EOPNOTSUPP, ibv_detach_mcast, qp->context,
-         (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))
 NOT_HERE(struct ibv_mr *, NULL, ibv_reg_dmabuf_mr, pd->context,
          (struct ibv_pd * pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access),
          (pd, offset, length, iova, fd, access))

@@ -127,31 +127,43 @@ static void on_other_token(struct dw_datagrams *datagrams, uint64_t token, const
         datagrams->counters.drop_token++;
 }
 
-static void on_datagram(struct dw_datagrams *datagrams, uint8_t *buf, uint32_t len, uint16_t train,
-                        uint64_t now_ns)
+/* Of a group only what is meant for all its members: a message of UD. */
+static uint64_t *check_of_group(struct diwarp_counters *counters, const struct dw_arrival *arrival)
+{
+    const struct dw_llp_header *header = &arrival->header;
+    if (header->token != arrival->group->token)
+        return &counters->drop_token;
+    return header->type == DW_LLP_UD && header->dst_qpn == DW_QPN_GROUP ? NULL
+                                                                        : &counters->drop_header;
+}
+
+static void on_datagram(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct diwarp_counters *counters = &datagrams->counters;
-    struct dw_arrival arrival = {
-        .buf = buf, .len = len, .train = train, .marked = datagrams->llp->marked};
     counters->rx_datagrams++;
-    counters->rx_bytes += len;
-    counters->rx_marked += arrival.marked;
-    if (!is_well_formed(counters, dw_llp_header_get(&arrival.header, buf, len)))
+    counters->rx_bytes += arrival->len;
+    counters->rx_marked += arrival->marked;
+    if (!is_well_formed(counters, dw_llp_header_get(&arrival->header, arrival->buf, arrival->len)))
         return;
-    const uint8_t seal = arrival.header.flags & (DW_LLP_NO_CRC | DW_LLP_SEALED);
-    if (arrival.header.token != datagrams->token)
-        on_other_token(datagrams, arrival.header.token, buf, len);
+    const uint8_t seal = arrival->header.flags & (DW_LLP_NO_CRC | DW_LLP_SEALED);
+    uint64_t *wrong = arrival->group ? check_of_group(counters, arrival) : NULL;
+    if (wrong)
+        ++*wrong;
+    else if (!arrival->group && arrival->header.token != datagrams->token)
+        on_other_token(datagrams, arrival->header.token, arrival->buf, arrival->len);
     else if (seal != datagrams->seal.flags) /* one flipped bit must not switch the check off */
         *((seal ^ datagrams->seal.flags) & DW_LLP_SEALED ? &counters->drop_auth
                                                          : &counters->drop_crc) += 1;
     else
-        datagrams->take(datagrams, &arrival, now_ns);
+        datagrams->take(datagrams, arrival, now_ns);
 }
 
-bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns)
+/* One receive call. */
+static bool receive(struct dw_datagrams *datagrams, struct dw_llp *llp,
+                    const struct dw_group_socket *group, uint8_t *place, uint64_t now_ns)
 {
     uint32_t each;
-    const int got = datagrams->llp->ops->recv(datagrams->llp, place, &each);
+    const int got = llp->ops->recv(llp, place, &each);
     if (got < 0)
         return false;
     const uint32_t bytes = (uint32_t)got;
@@ -164,11 +176,27 @@ bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64
     uint16_t train = (uint16_t)(bytes ? (bytes + each - 1) / each : 1);
     uint32_t at = 0;
     do { /* an empty datagram is one, too */
-        on_datagram(datagrams, place + at, bytes - at < each ? bytes - at : each, train, now_ns);
+        struct dw_arrival arrival = {.buf = place + at,
+                                     .len = bytes - at < each ? bytes - at : each,
+                                     .train = train,
+                                     .marked = llp->marked,
+                                     .group = group};
+        on_datagram(datagrams, &arrival, now_ns);
         train = 0;
         at += each;
     } while (at < bytes);
     return true;
+}
+
+bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns)
+{
+    return receive(datagrams, datagrams->llp, NULL, place, now_ns);
+}
+
+bool dw_datagrams_receive_group(struct dw_datagrams *datagrams, const struct dw_group_socket *group,
+                                uint64_t now_ns)
+{
+    return receive(datagrams, group->llp, group, datagrams->stage, now_ns);
 }
 
 int dw_datagrams_send(struct dw_datagrams *datagrams, struct dw_llp_train *train)

@@ -36,6 +36,14 @@ static inline void dw_arena_recycle(struct dw_arena *arena)
     arena->used = 0;
 }
 
+struct dw_window; /* common/rnic/groups.h */
+
+/* Where datagrams to a group come, and what they must bear. */
+struct dw_group_socket {
+    struct dw_llp *llp;
+    uint64_t token;
+};
+
 /* A datagram whose length, version and token are right. */
 struct dw_arrival {
     uint8_t *buf; /* all of it, header and trailer included; decrypted in place */
@@ -43,6 +51,8 @@ struct dw_arrival {
     uint16_t train; /* in the first of what a receive call brought: how many; in the others 0 */
     bool marked;    /* it met congestion on the way (RFC 3168) */
     struct dw_llp_header header;
+    const struct dw_group_socket *group; /* by which it came; NULL: by the port's */
+    const struct dw_window *window;      /* of a group: of the member that it is handed to */
     /* Once it has been opened: */
     const struct dw_intro *intro; /* NULL: it has none */
     struct dw_intro intro_read;
@@ -74,6 +84,9 @@ void dw_datagrams_fini(struct dw_datagrams *datagrams);
 /* The entrance: one receive call; true when it brought something. place: where it goes, of
  * DW_LLP_SLOT_BYTES; the arena's next, or the stage. */
 bool dw_datagrams_receive(struct dw_datagrams *datagrams, uint8_t *place, uint64_t now_ns);
+/* Likewise, of a group; to the stage. */
+bool dw_datagrams_receive_group(struct dw_datagrams *datagrams, const struct dw_group_socket *group,
+                                uint64_t now_ns);
 /* Whether a datagram is what its sender sealed; if not, or malformed, it is counted. */
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival);
 /* The exit, of datagrams that are sealed; sets total_bytes and ecn. As send() of the LLP. */

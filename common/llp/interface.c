@@ -461,3 +461,12 @@ uint64_t dw_host_id(void)
     uint64_t host = namespace ? namespace : looks;
     return (host & ~DW_HOST_ID_LOOKS) | looks >> 48;
 }
+
+/* A label of an address may follow the name. */
+uint32_t dw_interface_index(const struct diwarp_interface *interface)
+{
+    char name[sizeof interface->name];
+    memcpy(name, interface->name, sizeof name);
+    name[strcspn(name, ":")] = '\0';
+    return if_nametoindex(name);
+}

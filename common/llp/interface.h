@@ -36,3 +36,6 @@ int dw_interface_pairs(const struct diwarp_address *local, const struct diwarp_a
 /* Whether one of the interfaces has that address. */
 bool dw_interfaces_have(const struct diwarp_interface *list, unsigned count, uint8_t family,
                         const uint8_t *ip);
+
+/* The kernel's index; 0: there is none of that name any more. */
+uint32_t dw_interface_index(const struct diwarp_interface *interface);

@@ -11,9 +11,11 @@
 
 /* A destination. */
 struct dw_llp_addr {
-    uint8_t family; /* AF_INET, AF_INET6 */
-    uint16_t port;  /* host order */
-    uint8_t ip[16]; /* network order; IPv4 uses the first 4 bytes */
+    uint8_t family;     /* AF_INET, AF_INET6 */
+    uint16_t port;      /* host order */
+    uint8_t ip[16];     /* network order; IPv4 uses the first 4 bytes */
+    uint8_t hops;       /* of a group: the hop limit */
+    uint32_t interface; /* of a group: index of the one that datagrams leave by; else 0 */
 };
 
 static inline bool dw_llp_same_host(const struct dw_llp_addr *a, const struct dw_llp_addr *b)
@@ -69,6 +71,11 @@ struct dw_llp_ops {
     /* Of the path to a destination, by the own host's routes and by ICMP; 0: nothing is known.
      * NULL: of any. */
     uint32_t (*path_mtu_bytes)(struct dw_llp *llp, const struct dw_llp_addr *to);
+    /* What only receives what is sent to that multicast or broadcast address and port, of these
+     * interfaces, by index; no process of the host keeps it from another. Its counters are this
+     * one's; it may outlive it. 0 or negative errno. NULL: there are no groups. */
+    int (*open_group)(struct dw_llp *llp, const struct dw_llp_addr *group,
+                      const uint32_t *interfaces, unsigned count, struct dw_llp **socket);
     void (*close)(struct dw_llp *llp);
     /* Adds what it holds, base_bytes and its sockets. NULL: nothing to tell. */
     void (*add_memory)(const struct dw_llp *llp, struct diwarp_memory *memory);

@@ -180,6 +180,11 @@ static int udp_send(struct dw_llp *llp, const struct dw_llp_train *train)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     udp->fd = udp->fds[train->flow];
+    if (__builtin_expect(train->to->interface != 0, 0)) {
+        const int refused = dw_udp_aim(udp, train->to);
+        if (refused)
+            return refused;
+    }
     udp->before_bytes = 0; /* what comes after this datagram may answer it: no sign of a train */
     if (__builtin_expect(train->whole, 0))
         set_discovery(udp, IP_PMTUDISC_PROBE);
@@ -309,6 +314,7 @@ static const struct dw_llp_ops udp_ops = {
     .forward = udp_forward,
     .icmp = dw_udp_icmp,
     .path_mtu_bytes = dw_udp_path_mtu_bytes,
+    .open_group = dw_udp_open_group,
     .close = udp_close,
     .add_memory = udp_add_memory,
 };

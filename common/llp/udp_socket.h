@@ -15,6 +15,7 @@ struct dw_udp {
     bool shares; /* its port is of a range: other processes may have it, too */
     uint8_t family;
     union dw_sockaddr bound_ip; /* port 0 */
+    struct dw_llp_addr aim;     /* the group that was sent to last; family 0: none */
     int discovery;              /* IP_PMTUDISC_DO between sends */
     bool gro_allowed;           /* but not on yet */
     uint32_t before_bytes;      /* of the datagram just before; 0: none came, or one was sent */
@@ -24,3 +25,9 @@ struct dw_udp {
 /* ---- udp_icmp.c: as of struct dw_llp_ops ---- */
 uint32_t dw_udp_path_mtu_bytes(struct dw_llp *llp, const struct dw_llp_addr *to);
 int dw_udp_icmp(struct dw_llp *llp, struct dw_llp_addr *to);
+
+/* ---- udp_group.c ---- */
+/* Sets what the next datagram to a group leaves by, from udp->fd. 0 or negative errno. */
+int dw_udp_aim(struct dw_udp *udp, const struct dw_llp_addr *to);
+int dw_udp_open_group(struct dw_llp *port, const struct dw_llp_addr *group,
+                      const uint32_t *interfaces, unsigned count, struct dw_llp **llp);

@@ -56,7 +56,7 @@ struct dw_path *dw_path_get(struct dw_paths *paths, const struct dw_llp_addr *ho
     struct dw_path *const first = dw_paths_find(paths, host), *path = first;
     _Static_assert(DW_LLP_TRAIN_BYTES + STEP_BYTES <= UINT16_MAX, "lengths fit");
     while (path && (path->local_interface != local_interface || path->flow != flow ||
-                    path->limit_bytes != limit_bytes))
+                    path->limit_bytes != limit_bytes || path->host.hops != host->hops))
         path = path->next;
     if (path) {
         path->users++;

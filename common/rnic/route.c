@@ -222,7 +222,7 @@ int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
     if (count < 0)
         return count;
     if (address->interfaces[pairs[0].there].mtu_bytes < DW_MTU_MIN_BYTES || !address->qpn ||
-        address->qpn > DW_QPN_MAX)
+        address->qpn >= DW_QPN_GROUP)
         return -EINVAL;
     if (address->auth != local.auth || address->auth_key_id != local.auth_key_id)
         return -EPROTO;

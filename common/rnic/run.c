@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/rel/rtt.h"
+#include "common/rnic/groups.h"
 #include "common/rnic/qp.h"
 #include "common/rnic/secret.h"
 
@@ -51,6 +52,10 @@ static uint64_t least(uint64_t a_ns, uint64_t b_ns)
 static void take(struct dw_datagrams *datagrams, struct dw_arrival *arrival, uint64_t now_ns)
 {
     struct dw_port *port = dw_container(datagrams, struct dw_port, datagrams);
+    if (arrival->group) {
+        dw_groups_take(port, arrival, now_ns);
+        return;
+    }
     const enum diwarp_qp_type type =
         arrival->header.type == DW_LLP_UD ? DIWARP_QPT_UD : DIWARP_QPT_RD;
     const struct dw_service *service = port->device->services[type];
@@ -232,6 +237,7 @@ static int set_seal(struct dw_port *port, struct diwarp_diagnosis *why)
 
 static void port_close(struct dw_port *port)
 {
+    dw_groups_close(port);
     EACH_SERVICE(port, close, service->close(state))
     dw_map_fini(&port->qp_by_num);
     dw_datagrams_fini(&port->datagrams);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/llp/socket.h"
-#include "common/rnic/qp.h"
+#include "common/rnic/groups.h"
 
 void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
 {
@@ -139,7 +139,7 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
 static uint32_t next_qpn(struct dw_port *port)
 {
     do
-        port->last_qpn = port->last_qpn % DW_QPN_MAX + 1;
+        port->last_qpn = port->last_qpn % (DW_QPN_GROUP - 1) + 1;
     while (dw_map_get(&port->qp_by_num, port->last_qpn));
     return port->last_qpn;
 }
@@ -174,7 +174,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
         why->text[0] = '\0';
     if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
         !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30 ||
-        attr->qpn > DW_QPN_MAX || attr->max_reads > DIWARP_MAX_READS ||
+        attr->qpn >= DW_QPN_GROUP || attr->max_reads > DIWARP_MAX_READS ||
         (attr->srq && attr->type != DIWARP_QPT_UD)) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
@@ -204,6 +204,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_lock(device);
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
+    dw_groups_leave(qp);
     qp->service->destroy(qp);
     dw_cq_forget(qp->cq, qp->num, NULL);
     dw_port_put(qp->port);
@@ -302,7 +303,7 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .gso = llp->gso,
         .gro = llp->gro,
         .max_inline_bytes = qp->service->max_inline_bytes,
-        .fd = llp->fd,
+        .fd = qp->port->groups ? qp->port->groups->all_fd : llp->fd,
     };
 }
 

@@ -96,6 +96,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                .wc_flags = (imm ? IBV_WC_WITH_IMM : 0) |
                            (dw_rdmap_is_solicited(ddp->opcode) ? DIWARP_WC_SOLICITED : 0u)},
         .src = source->name,
+        .group = source->group,
     };
     dw_ud_counters(ud)->rx_send_msgs++;
     ud->recv_count--;
@@ -177,7 +178,9 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     while (source &&
            dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
         uint64_t *wrong = &counters->drop_header;
-        if (is_send(segment.ddp.opcode))
+        if (arrival->group && !dw_window_admits(arrival->window, &segment.ddp))
+            wrong = &counters->drop_stag;
+        else if (is_send(segment.ddp.opcode))
             wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);

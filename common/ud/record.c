@@ -56,6 +56,7 @@ static void hand_over(struct diwarp_record *record)
                .qp_num = ud->qp.num,
                .src_qp = record->source->qpn},
         .src = record->source->name,
+        .group = record->source->group,
         .record = record,
     };
     dw_cq_push(ud->qp.cq, &wc);

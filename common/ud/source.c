@@ -13,13 +13,20 @@
  * number at least: between two that are not too late their 31 bits say which is older. */
 #define NUMBERS_LATE ((int64_t)DW_UD_NUMBERS_ANEW / 2)
 
-/* Nobody can choose a name, an incarnation and a QPN that have the key of others. */
+static uint64_t group_of(const struct dw_llp_header *header)
+{
+    return header->dst_qpn == DW_QPN_GROUP ? header->token : 0;
+}
+
+/* Nobody can choose a name, an incarnation and a QPN that have the key of others. What is sent to a
+ * group is numbered apart. */
 static uint64_t key_of(const struct dw_ud_qp *ud, const struct dw_llp_header *header)
 {
     const uint64_t *random_key = ud->qp.port->device->random_key;
     const struct diwarp_name name = {.job = header->job, .rank = header->rank};
     const uint64_t process = (uint64_t)header->src_qpn << 32 | header->incarnation;
-    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, process));
+    const uint64_t whole = dw_siphash(random_key, process) ^ group_of(header);
+    return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, whole));
 }
 
 void dw_ud_source_destroy(struct dw_ud_qp *ud, struct dw_ud_source *source)
@@ -80,6 +87,7 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
     source->key = key;
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
     source->qpn = header->src_qpn;
+    source->group = group_of(header);
     source->newest = header->number;
     source->late = late;
     dw_list_init(&source->link);

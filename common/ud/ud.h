@@ -4,6 +4,7 @@
 
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
+#include "common/rnic/groups.h"
 #include "common/rnic/srq.h"
 #include "common/ud/reads.h"
 
@@ -56,12 +57,15 @@ static inline void dw_seen_add(struct dw_seen *seen, uint32_t serial)
     }
 }
 
-/* What has been seen of a queue pair of one incarnation of a process. */
+/* What has been seen of a queue pair of one incarnation of a process, as a sender to this one, or
+ * to a group. */
 struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
     uint32_t qpn;
+    uint64_t group;             /* token of the one that it sends to, with numbers of its own; 0:
+                                 * to the QP alone */
     uint32_t held[DW_UD_KINDS]; /* of neither more than it leaves to others */
     uint64_t heard_ns;
     uint64_t newest, late; /* numbers of datagrams: the highest; the highest that is too late */

@@ -18,7 +18,10 @@
 #define DW_PROOF_BYTES       8
 #define DW_SEGMENT_LEN_BYTES 2
 #define DW_QPN_MAX           0xffffffu
-#define DW_TIMESTAMP_SHIFT   10 /* of nanoseconds */
+/* As a destination: all queue pairs that are attached to the group (InfiniBand 9.6.1.1.3); of none.
+ */
+#define DW_QPN_GROUP       DW_QPN_MAX
+#define DW_TIMESTAMP_SHIFT 10 /* of nanoseconds */
 
 /* Of an interface that peers are told of: what every IPv4 host takes (RFC 791 section 3.1). */
 #define DW_MTU_MIN_BYTES 576u

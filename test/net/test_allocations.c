@@ -322,6 +322,30 @@ static int ud_open(void)
     return open_datagram_pair(DIWARP_QPT_UD);
 }
 
+/* As ud_open(), but a sends to a group that b is attached to. */
+static int ud_group_open(void)
+{
+    const struct diwarp_group group = {
+        .family = AF_INET, .ip = {239, 255, 80, 1}, .port = 20471, .token = 0xa110c};
+    int rc = ud_open();
+
+    rc = rc ? rc : diwarp_attach_group(b.qp, &group, b.mr, b.mr->stag);
+    if (rc)
+        return rc;
+    diwarp_destroy_ah(a.ah);
+    a.ah = NULL;
+    return diwarp_create_group_ah(a.qp, &group, &a.ah);
+}
+
+static void ud_group_traffic(void)
+{
+    post_recvs();
+    post_sends();
+    POLL_UNTIL(a.done == posted);
+    if (!failing.refused)
+        POLL_UNTIL(b.recvs == posted);
+}
+
 /* Messages may be lost, but not what is posted. */
 static void ud_traffic(void)
 {
@@ -483,6 +507,12 @@ static void ud__each_refused(void **state)
     sweep(&(struct service){ud_open, ud_traffic}, "ud");
 }
 
+static void ud_group__each_refused(void **state)
+{
+    (void)state;
+    sweep(&(struct service){ud_group_open, ud_group_traffic}, "ud, to a group");
+}
+
 static void rc__each_refused(void **state)
 {
     (void)state;
@@ -492,9 +522,8 @@ static void rc__each_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rd__each_refused),
-        cmocka_unit_test(rd__each_refused__lossy),
-        cmocka_unit_test(ud__each_refused),
+        cmocka_unit_test(rd__each_refused), cmocka_unit_test(rd__each_refused__lossy),
+        cmocka_unit_test(ud__each_refused), cmocka_unit_test(ud_group__each_refused),
         cmocka_unit_test(rc__each_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

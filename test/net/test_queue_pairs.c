@@ -88,9 +88,9 @@ static void qpn__of_one_that_is_gone_comes_last(void **state)
     open_qp(side, DIWARP_QPT_RD, 1);
     assert_int_equal(side->addresses[1].qpn, 4);
     diwarp_destroy_qp(side->qps[1]);
-    side->qps[0]->port->last_qpn = DW_QPN_MAX - 1;
+    side->qps[0]->port->last_qpn = DW_QPN_GROUP - 2;
     open_qp(side, DIWARP_QPT_RD, 1);
-    assert_int_equal(side->addresses[1].qpn, DW_QPN_MAX);
+    assert_int_equal(side->addresses[1].qpn, DW_QPN_GROUP - 1);
     diwarp_destroy_qp(side->qps[1]);
     open_qp(side, DIWARP_QPT_RD, 1); /* 1 and 3 live */
     assert_int_equal(side->addresses[1].qpn, 2);

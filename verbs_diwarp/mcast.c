@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Groups: an MGID says all that there is to know of one. IPv4 carries them all, by one UDP port. */
+#include "verbs_diwarp/mcast.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One that no context has: the port before theirs. */
+#define GROUP_PORT (DV_PORT_FIRST - 1)
+/* MGIDs that are no IPv4 addresses have one of 239.192.0.0/14 (RFC 2365 section 6.2), which some
+ * share: their tokens tell them apart. */
+#define SCOPE_IP   0xefc00000u
+#define SCOPE_BITS 18
+
+struct dv_membership {
+    struct dv_membership *next;
+    union ibv_gid mgid;
+    struct diwarp_group group;
+};
+
+/* ---- what an MGID means ---- */
+
+static bool is_mapped(const union ibv_gid *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+    return !memcmp(gid->raw, prefix, sizeof prefix);
+}
+
+static uint32_t ip_of(const uint8_t *bytes)
+{
+    uint32_t ip;
+    memcpy(&ip, bytes, sizeof ip);
+    return ntohl(ip);
+}
+
+static bool is_broadcast(const struct dv_context *context, uint32_t ip)
+{
+    bool any = false;
+    for (unsigned i = 0; i < context->address.interface_count; i++) {
+        const struct diwarp_interface *interface = &context->address.interfaces[i];
+        any |= interface->family == AF_INET && interface->prefix_bits < 31 &&
+               ip == (ip_of(interface->ip) | UINT32_MAX >> interface->prefix_bits);
+    }
+    return any;
+}
+
+bool dv_is_group(const struct dv_context *context, const union ibv_gid *gid)
+{
+    const uint32_t ip = ip_of(gid->raw + 12);
+    return is_mapped(gid) ? IN_MULTICAST(ip) || is_broadcast(context, ip) : gid->raw[0] == 0xff;
+}
+
+/* FNV-1a: no secret, for who knows the MGID may send to the group. */
+static uint64_t hash_of(const union ibv_gid *mgid)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (unsigned i = 0; i < sizeof mgid->raw; i++)
+        hash = (hash ^ mgid->raw[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static struct diwarp_group group_of(const union ibv_gid *mgid)
+{
+    const uint64_t hash = hash_of(mgid);
+    const uint32_t ip = is_mapped(mgid)
+                            ? ip_of(mgid->raw + 12)
+                            : SCOPE_IP | (uint32_t)(hash >> 32 & ((1u << SCOPE_BITS) - 1));
+    const uint32_t word = htonl(ip);
+    struct diwarp_group group = {.token = hash | 1, .family = AF_INET, .port = GROUP_PORT};
+    memcpy(group.ip, &word, sizeof word);
+    return group;
+}
+
+int dv_create_group_ah(const struct dv_context *context, const struct ibv_ah_attr *attr,
+                       struct diwarp_ah **ah)
+{
+    struct diwarp_group group = group_of(&attr->grh.dgid);
+    group.hops = attr->grh.hop_limit;
+    memcpy(group.interface, context->gids[attr->grh.sgid_index].name, sizeof group.interface);
+    return diwarp_create_group_ah(context->port_qp, &group, ah);
+}
+
+/* ---- which groups a queue pair is attached to ---- */
+
+static struct dv_membership **find(struct dv_qp *qp, const union ibv_gid *mgid)
+{
+    struct dv_membership **at = &qp->memberships;
+    while (*at && memcmp(&(*at)->mgid, mgid, sizeof *mgid) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static int attach(struct dv_qp *qp, const union ibv_gid *mgid)
+{
+    struct dv_membership **at = find(qp, mgid);
+    if (*at) /* once more means nothing */
+        return 0;
+    struct dv_membership *new = malloc(sizeof *new);
+    if (!new || !qp->core) {
+        free(new);
+        return -ENOMEM;
+    }
+    *new = (struct dv_membership){.mgid = *mgid, .group = group_of(mgid)};
+    const int rc = diwarp_attach_group(qp->core, &new->group, NULL, 0);
+    if (rc)
+        free(new);
+    else
+        *at = new;
+    return rc;
+}
+
+static int detach(struct dv_qp *qp, const union ibv_gid *mgid)
+{
+    struct dv_membership **at = find(qp, mgid), *old = *at;
+    if (!old)
+        return -EINVAL;
+    if (qp->core)
+        (void)diwarp_detach_group(qp->core, &old->group);
+    *at = old->next;
+    free(old);
+    return 0;
+}
+
+int dv_mcast_reopen(struct dv_qp *qp)
+{
+    int rc = 0;
+    for (struct dv_membership *member = qp->memberships; member && !rc; member = member->next)
+        rc = diwarp_attach_group(qp->core, &member->group, NULL, 0);
+    return rc;
+}
+
+void dv_mcast_fini(struct dv_qp *qp)
+{
+    for (struct dv_membership *member = qp->memberships, *next; member; member = next) {
+        next = member->next;
+        free(member);
+    }
+}
+
+void dv_mcast_put_gid(const struct dv_qp *qp, const struct diwarp_wc *done, union ibv_gid *gid)
+{
+    const struct dv_membership *member = done->group ? qp->memberships : NULL;
+    while (member && member->group.token != done->group)
+        member = member->next;
+    if (member)
+        *gid = member->mgid;
+}
+
+/* ---- libibverbs' ---- */
+
+static int change(struct ibv_qp *qp, const union ibv_gid *gid,
+                  int (*by)(struct dv_qp *qp, const union ibv_gid *mgid))
+{
+    struct dv_context *context = dv_context_of(qp->context);
+    if (qp->qp_type != IBV_QPT_UD || !gid || !dv_is_group(context, gid))
+        return EINVAL;
+    dv_lock(context);
+    const int rc = -by(dv_qp_of(qp), gid);
+    dv_unlock(context);
+    return rc;
+}
+
+int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return dv_is_ours(qp->context) ? change(qp, gid, attach)
+                                   : DV_REAL(ibv_attach_mcast)(qp, gid, lid);
+}
+
+int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    return dv_is_ours(qp->context) ? change(qp, gid, detach)
+                                   : DV_REAL(ibv_detach_mcast)(qp, gid, lid);
+}
