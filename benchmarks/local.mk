@@ -53,6 +53,7 @@ VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs
 	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
 	benchmarks/options.h benchmarks/samples.h
 
+EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh benchmarks/verbs_tail
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT
@@ -62,12 +63,15 @@ noinst_PROGRAMS += benchmarks/cipher_speed
 benchmarks_cipher_speed_LDADD = libdiwarp_core.la
 endif
 
-noinst_PROGRAMS += benchmarks/known_peers benchmarks/raw_sockets benchmarks/latency_bandwidth \
+noinst_PROGRAMS += benchmarks/known_peers benchmarks/read_list benchmarks/raw_sockets \
+	benchmarks/latency_bandwidth \
 	benchmarks/one_sided \
 	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
 benchmarks_known_peers_SOURCES = benchmarks/known_peers.c
 benchmarks_known_peers_LDADD = libdiwarp.la
+benchmarks_read_list_SOURCES = benchmarks/read_list.c
+benchmarks_read_list_LDADD = libdiwarp.la
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.c \
 	benchmarks/raw_client.h benchmarks/raw_link.c benchmarks/raw_link.h \
@@ -82,6 +86,11 @@ benchmarks_verbs_native_SOURCES = benchmarks/verbs_native.c benchmarks/verbs_nat
 benchmarks_verbs_native_LDADD = libdiwarp.la -libverbs
 benchmarks_verbs_of_SOURCES = benchmarks/verbs_of.c $(VERBS_BENCH)
 benchmarks_verbs_of_LDADD = -libverbs
+
+noinst_PROGRAMS += benchmarks/verbs_memory
+benchmarks_verbs_memory_SOURCES = benchmarks/verbs_memory.c benchmarks/options.h \
+	benchmarks/memory_sample.c benchmarks/memory_sample.h
+benchmarks_verbs_memory_LDADD = libdiwarp_core.la -libverbs
 
 benchmarks_latency_bandwidth_SOURCES = benchmarks/latency_bandwidth.c benchmarks/mpi_bench.h \
 	benchmarks/options.h benchmarks/samples.h benchmarks/turns.c benchmarks/turns.h

@@ -113,11 +113,16 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/secret.h \
 	common/rnic/service.h \
 	common/rnic/verbs.c \
+	common/ud/answer.c \
+	common/ud/place.c \
+	common/ud/read.c \
+	common/ud/reads.h \
 	common/ud/receive.c \
 	common/ud/record.c \
 	common/ud/send.c \
 	common/ud/service.c \
 	common/ud/source.c \
+	common/ud/train.c \
 	common/ud/ud.h \
 	common/wire/bytes.h \
 	common/wire/crc32c.c \

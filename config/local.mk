@@ -16,13 +16,14 @@ API_PAGES = \
 	config/man/diwarp_post_recv.3 \
 	config/man/diwarp_post_send.3 \
 	config/man/diwarp_query_counters.3 \
+	config/man/diwarp_query_read.3 \
 	config/man/diwarp_rc_post_recv.3 \
 	config/man/diwarp_rc_post_send.3 \
 	config/man/diwarp_reg_mr.3 \
 	config/man/diwarp_start_helper.3
 
 dist_man_MANS = $(API_PAGES) config/man/diwarp.7 config/man/diwarp_info.1 \
-	config/man/diwarp_ping.1 config/man/diwarp-verbs.1 \
+	config/man/diwarp_ping.1 config/man/diwarp-verbs.1 config/man/diwarp_verbs.7 \
 	config/man/mca_btl_diwarp.7 config/man/diwarp_mpi_tools.7
 
 # Wireshark's dissector; where it is looked for differs between distributions.

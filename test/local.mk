@@ -264,6 +264,7 @@ RNIC_TESTS = \
 	test/net/test_rc_waits \
 	test/net/test_sealed \
 	test/net/test_sleep \
+	test/net/test_ud_reads \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_forget \
@@ -274,6 +275,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_path \
 	test/sim/test_sim_peers \
 	test/sim/test_sim_qps \
+	test/sim/test_sim_recv_room \
 	test/sim/test_sim_refusals \
 	test/sim/test_sim_rest \
 	test/sim/test_sim_room \
@@ -281,6 +283,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud \
+	test/sim/test_sim_ud_reads \
 	test/sim/test_sim_ways
 test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
@@ -293,6 +296,7 @@ test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
 test_sim_test_sim_path_SOURCES = $(SIM_SOURCES) test/sim/test_sim_path.c
 test_sim_test_sim_peers_SOURCES = $(SIM_SOURCES) test/sim/test_sim_peers.c
 test_sim_test_sim_qps_SOURCES = $(SIM_SOURCES) test/sim/test_sim_qps.c
+test_sim_test_sim_recv_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_recv_room.c
 test_sim_test_sim_refusals_SOURCES = $(SIM_SOURCES) test/sim/test_sim_refusals.c
 test_sim_test_sim_rest_SOURCES = $(SIM_SOURCES) test/sim/test_sim_rest.c
 test_sim_test_sim_room_SOURCES = $(SIM_SOURCES) test/sim/test_sim_room.c
@@ -300,6 +304,7 @@ test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
+test_sim_test_sim_ud_reads_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud_reads.c
 test_sim_test_sim_ways_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ways.c
 check_PROGRAMS += $(RNIC_TESTS)
 TESTS += $(RNIC_TESTS)
@@ -342,6 +347,7 @@ endif
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_events \
+	test/verbs/test_front_extension \
 	test/verbs/test_front_mcast \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
@@ -353,12 +359,15 @@ EXTRA_DIST += test/verbs/pyverbs test/verbs/run $(VERBS_TESTS:=.c) test/verbs/en
 	test/verbs/rc_pair.c test/verbs/rc_pair.h
 if DW_SHARED
 if DW_CMOCKA
-check_PROGRAMS += $(VERBS_TESTS)
+check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
+test_verbs_extension_traffic_LDADD = -libverbs
 test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 	verbs_diwarp/cm_wire.c
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c
+test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mcast_SOURCES = test/verbs/test_front_mcast.c test/verbs/end.c
 test_verbs_test_front_mcast_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c

@@ -12,24 +12,27 @@
 
 static int by_qpn(const void *a, const void *b)
 {
-    const uint32_t left = ((const struct dv_destination *)a)->qpn;
-    const uint32_t right = ((const struct dv_destination *)b)->qpn;
-    return left < right ? -1 : left > right;
+    const struct dv_destination *left = a, *right = b;
+    if (left->rd != right->rd)
+        return left->rd ? -1 : 1;
+    return left->qpn < right->qpn ? -1 : left->qpn > right->qpn;
 }
 
-static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn)
+static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn, struct diwarp_qp *rd)
 {
     struct dv_context *context = dv_context_of(ah->ah.context);
     const struct diwarp_address address = dv_address_of(context, ah->attr.grh.dgid.raw + 12, qpn);
     const bool group = dv_is_group(context, &ah->attr.grh.dgid);
-    if (group && qpn != DV_MCAST_QPN)
+    if (group && (rd || qpn != DV_MCAST_QPN))
         return dv_fail(EINVAL);
     struct dv_destination *destination = malloc(sizeof *destination);
     if (!destination)
         return dv_fail(ENOMEM);
     destination->qpn = qpn;
-    const int rc = group ? dv_create_group_ah(context, &ah->attr, &destination->core)
-                         : diwarp_create_ah(context->port_qp, &address, &destination->core);
+    destination->rd = rd;
+    const int rc = group
+                       ? dv_create_group_ah(context, &ah->attr, &destination->core)
+                       : diwarp_create_ah(rd ? rd : context->port_qp, &address, &destination->core);
     if (rc) {
         free(destination);
         return dv_fail(-rc);
@@ -42,13 +45,13 @@ static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn)
     return destination;
 }
 
-struct diwarp_ah *dv_ah_find(struct ibv_ah *ibv_ah, uint32_t qpn)
+struct diwarp_ah *dv_ah_find(struct ibv_ah *ibv_ah, uint32_t qpn, struct diwarp_qp *rd)
 {
     struct dv_ah *ah = (struct dv_ah *)ibv_ah;
-    const struct dv_destination wanted = {.qpn = qpn};
-    if (!ah->last || ah->last->qpn != qpn) {
+    const struct dv_destination wanted = {.qpn = qpn, .rd = rd};
+    if (!ah->last || by_qpn(ah->last, &wanted)) {
         struct dv_destination *const *found = tfind(&wanted, &ah->destinations, by_qpn);
-        struct dv_destination *destination = found ? *found : add(ah, qpn);
+        struct dv_destination *destination = found ? *found : add(ah, qpn, rd);
         if (!destination)
             return NULL;
         ah->last = destination;

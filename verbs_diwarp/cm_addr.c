@@ -33,6 +33,14 @@ static int bind_socket(struct dv_cm_id *id, const struct sockaddr_in *address)
     return 0;
 }
 
+/* Neither names a device, as the kernel's CM has it: libfabric looks for one by itself then, and
+ * tells the other host its address. */
+static bool is_any(struct in_addr address)
+{
+    const uint32_t ip = ntohl(address.s_addr);
+    return ip == INADDR_ANY || ip >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+}
+
 static int bind_id(struct dv_cm_id *id, const struct sockaddr *address)
 {
     struct sockaddr_in ipv4;
@@ -41,7 +49,7 @@ static int bind_id(struct dv_cm_id *id, const struct sockaddr *address)
     memcpy(&ipv4, address, sizeof ipv4);
     if (!dv_cm_may(id, DV_CM_BOUND))
         return EINVAL;
-    int rc = ipv4.sin_addr.s_addr == htonl(INADDR_ANY) ? 0 : dv_cm_use_address(id, ipv4.sin_addr);
+    int rc = is_any(ipv4.sin_addr) ? 0 : dv_cm_use_address(id, ipv4.sin_addr);
     if (!rc)
         rc = bind_socket(id, &ipv4);
     if (!rc)

@@ -54,6 +54,7 @@ struct dv_context {
     uint32_t last_index;
     uint32_t users; /* protection domains */
     uint32_t kept;  /* CQs and channels: those that are left keep the memory of a closed one */
+    uint32_t empty_polls; /* since something was polled */
     uint32_t armed_count; /* CQs that have been asked for an event */
     struct dv_qp *qps[1 << DV_INDEX_BITS];
     struct diwarp_interface gids[DIWARP_MAX_INTERFACES];
@@ -114,7 +115,21 @@ struct dv_recv {
 };
 
 struct dv_rc;
+struct dv_rd;
+struct dv_rdma;
 struct dv_membership; /* mcast.c */
+
+/* Where a request goes, of UD and RD: verbs have no room for it beside what RDMA needs. */
+struct dv_to {
+    struct ibv_ah *ah; /* NULL: nowhere */
+    uint32_t qpn, qkey;
+};
+
+/* A request that ibv_wr_*() built. */
+struct dv_send_wr {
+    struct ibv_send_wr wr; /* first: wr.next leads to another of these */
+    struct dv_to to;
+};
 
 struct dv_qp {
     struct ibv_qp_ex ex;
@@ -123,7 +138,9 @@ struct dv_qp {
     bool signal_all;
     uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
-    struct dv_rc *rc;           /* NULL: it is of UD, and has what follows */
+    struct dv_rd *rd;           /* NULL: it is not of RD */
+    struct dv_rdma *rdma;       /* of UD; NULL: it neither reads nor is told of records */
+    struct dv_rc *rc;           /* NULL, and rd, too: it is of UD, and has what follows */
     struct diwarp_qp *core;
     uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
     struct dv_recv *recvs; /* cap.max_recv_wr */
@@ -138,6 +155,7 @@ struct dv_qp {
 /* One queue pair behind an address. */
 struct dv_destination {
     uint32_t qpn;
+    bool rd;
     struct diwarp_ah *core;
 };
 

@@ -36,7 +36,11 @@ VERBS_SOURCES = \
 	verbs_diwarp/device.c \
 	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
+	verbs_diwarp/diwarp_verbs.h \
+	verbs_diwarp/extension.c \
 	verbs_diwarp/front.h \
+	verbs_diwarp/grh.c \
+	verbs_diwarp/grh.h \
 	verbs_diwarp/mapped.c \
 	verbs_diwarp/mapped.h \
 	verbs_diwarp/mcast.c \
@@ -56,6 +60,10 @@ VERBS_SOURCES = \
 	verbs_diwarp/rc.h \
 	verbs_diwarp/rc_queues.c \
 	verbs_diwarp/rc_queues.h \
+	verbs_diwarp/rd.c \
+	verbs_diwarp/rd.h \
+	verbs_diwarp/rdma.c \
+	verbs_diwarp/rdma.h \
 	verbs_diwarp/srq.c \
 	verbs_diwarp/srq.h \
 	verbs_diwarp/states.c \
@@ -68,6 +76,7 @@ EXTRA_DIST += $(VERBS_SOURCES) verbs_diwarp/symbols.map verbs_diwarp/diwarp-verb
 if DW_SHARED
 
 pkglib_LTLIBRARIES += libdiwarp-verbs.la
+include_HEADERS += verbs_diwarp/diwarp_verbs.h
 libdiwarp_verbs_la_SOURCES = $(VERBS_SOURCES)
 # What is seen outside is in symbols.map.
 libdiwarp_verbs_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) -fvisibility=default

@@ -54,15 +54,31 @@ static int by_key(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+/* The region that it is memory of; NULL: none. */
+static struct ibv_mr *region_of(const struct ibv_pd *pd, const struct ibv_sge *sge)
+{
+    const struct ibv_mr wanted = {.lkey = sge->lkey};
+    struct ibv_mr *const *found = tfind(&wanted, &((const struct dv_pd *)pd)->regions, by_key);
+    const uint64_t offset = found ? sge->addr - (uintptr_t)(*found)->addr : 0;
+    const bool inside =
+        found && offset <= (*found)->length && sge->length <= (*found)->length - offset;
+    return inside ? *found : NULL;
+}
+
 bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count)
 {
-    for (int i = 0; i < count; i++) {
-        const struct ibv_mr wanted = {.lkey = sges[i].lkey};
-        struct ibv_mr *const *found = tfind(&wanted, &((const struct dv_pd *)pd)->regions, by_key);
-        if (!found)
+    for (int i = 0; i < count; i++)
+        if (!region_of(pd, &sges[i]))
             return false;
-        const uint64_t offset = sges[i].addr - (uintptr_t)(*found)->addr;
-        if (offset > (*found)->length || sges[i].length > (*found)->length - offset)
+    return true;
+}
+
+bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct ibv_mr *mr = sges[i].length ? region_of(pd, &sges[i]) : NULL;
+        if (sges[i].length &&
+            (!mr || !(((const struct dv_mr *)mr)->core->access & IBV_ACCESS_LOCAL_WRITE)))
             return false;
     }
     return true;

@@ -5,3 +5,5 @@
 
 /* Each is of memory of a region of the PD that has its key; with the context's lock held. */
 bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);
+/* Each that is not empty is, and of a region with IBV_ACCESS_LOCAL_WRITE. */
+bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);

@@ -5,29 +5,23 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sched.h>
 #include <string.h>
 
 #include "verbs_diwarp/cq.h"
-#include "verbs_diwarp/mcast.h"
+#include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/rd.h"
+#include "verbs_diwarp/rdma.h"
 
 #define BATCH 16
 
-/* The header of a datagram with GIDs (InfiniBand 8.3). RoCE version 2 has an IPv4 header in its
- * last 20 bytes instead (annex A17.4.5.2), but programs look for the GIDs: UCX drops what has none
- * of its own there. */
 static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
                     const struct diwarp_wc *done)
 {
-    const uint32_t source = htonl(done->src.job);
-    struct ibv_grh grh = {.version_tclass_flow = htonl(6u << 28),
-                          .paylen = htons((uint16_t)done->wc.byte_len),
-                          .next_hdr = 0x1b, /* InfiniBand */
-                          .hop_limit = 64};
-    dv_put_gid(&grh.sgid, (const uint8_t *)&source);
-    dv_put_gid(&grh.dgid, context->gids[0].ip);
-    dv_mcast_put_gid(context->qps[done->wc.qp_num & DV_INDEX_MASK], done, &grh.dgid);
+    struct ibv_grh grh;
+    dv_make_grh(context, done, &grh);
     const uint8_t *from = (const uint8_t *)&grh;
     for (unsigned i = 0; i < recv->lead_count; i++) {
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
@@ -59,7 +53,6 @@ static void fail(struct dv_qp *qp)
     dv_flush_recvs(qp);
 }
 
-/* Of UD receives alone: a Send completes in its post, and records are none of verbs'. */
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 {
     if ((unsigned)done->wc.opcode == DIWARP_WC_CONNECT_REQUEST) {
@@ -71,9 +64,13 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         return;
     }
     struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
-    if (done->wc.opcode == (enum ibv_wc_opcode)DIWARP_WC_RECORD)
-        diwarp_release_record(done->record);
-    if (!qp || dv_ibv_qp(qp)->qp_num != done->wc.qp_num || done->wc.opcode != IBV_WC_RECV)
+    if (qp && dv_ibv_qp(qp)->qp_num != done->wc.qp_num)
+        qp = NULL;
+    if (qp && qp->rd) {
+        dv_rd_deliver(qp, done);
+        return;
+    }
+    if (dv_rdma_deliver(qp, done) || !qp || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
     struct dv_recv *recv = &qp->recvs[wc.wr_id];
@@ -130,6 +127,12 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
 }
 
+/* Programs that poll without end may share a core with those that they wait for, as ranks of MPICH
+ * do. That many polls take some 100 us, longer than a round trip: half as many would leave the core
+ * to strangers while an answer is under way, twice as many let ranks that share a core wait longer
+ * for each other. */
+#define YIELD_POLLS 256
+
 int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
 {
     struct dv_cq *cq = dv_cq_of(ibv_cq);
@@ -144,7 +147,11 @@ int dv_poll_cq(struct ibv_cq *ibv_cq, int n, struct ibv_wc *wc)
         cq->head = cq->head + 1 == cq->size ? 0 : cq->head + 1;
     }
     const bool overrun = cq->overrun && !taken;
+    context->empty_polls = taken ? 0 : context->empty_polls + 1;
+    const bool yield = context->empty_polls % YIELD_POLLS == YIELD_POLLS - 1;
     dv_unlock(context);
+    if (yield)
+        (void)sched_yield();
     return overrun ? -EIO : taken;
 }
 

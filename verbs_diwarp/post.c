@@ -7,11 +7,14 @@
 
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rc_queues.h"
+#include "verbs_diwarp/rd.h"
+#include "verbs_diwarp/rdma.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
@@ -23,18 +26,10 @@ static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum i
 {
     const struct ibv_wc wc = {.wr_id = wr->wr_id,
                               .status = status,
-                              .opcode = IBV_WC_SEND,
+                              .opcode = dv_wc_opcode_of(wr),
                               .qp_num = dv_ibv_qp(qp)->qp_num};
     qp->unpolled++;
     dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
-}
-
-static uint64_t total_bytes(const struct ibv_send_wr *wr)
-{
-    uint64_t total = 0;
-    for (int i = 0; i < wr->num_sge; i++)
-        total += wr->sg_list[i].length;
-    return total;
 }
 
 /* Inline data need no key: diwarp takes none where the key is 0, and copies all at once. */
@@ -76,10 +71,17 @@ static int check_rc_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_
     return rc;
 }
 
+/* Of UD. */
+static bool is_allowed(const struct dv_qp *qp, const struct ibv_send_wr *wr)
+{
+    return wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
+           (qp->rdma && dv_rdma_takes(qp, wr));
+}
+
 /* Whether a request may be posted, after so many others that each take a place in the send queue: 0
- * or a positive errno. *ah: where it goes, of UD. */
-static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before,
-                      struct diwarp_ah **ah)
+ * or a positive errno. *ah: where it goes, of UD and RD. */
+static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to,
+                      uint32_t before, struct diwarp_ah **ah)
 {
     *ah = NULL;
     if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
@@ -90,19 +92,23 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t b
         return ENOMEM;
     if (is_in_error(qp))
         return 0;
-    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !wr->wr.ud.ah ||
-        wr->wr.ud.ah->pd != dv_ibv_qp(qp)->pd ||
-        (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM))
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !to->ah ||
+        to->ah->pd != dv_ibv_qp(qp)->pd || !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)) ||
+        (wr->opcode == IBV_WR_RDMA_READ && to->qpn == DV_MCAST_QPN))
         return EINVAL;
-    if (wr->send_flags & IBV_SEND_INLINE && total_bytes(wr) > qp->cap.max_inline_data)
+    if (before >= (qp->rd ? dv_rd_room(qp) : dv_rdma_room(qp, wr)))
+        return ENOMEM;
+    if (wr->send_flags & IBV_SEND_INLINE && dv_total_bytes(wr) > qp->cap.max_inline_data)
         return EINVAL;
-    *ah = dv_ah_find(wr->wr.ud.ah, wr->wr.ud.remote_qpn);
+    *ah = dv_ah_find(to->ah, to->qpn, qp->rd ? dv_rd_core(qp) : NULL);
     return *ah ? 0 : errno;
 }
 
 /* A wrong key or length is told by a completion. */
-static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwarp_ah *ah)
+static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to,
+                     struct diwarp_ah *ah)
 {
+    const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ;
     const bool signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
     const bool keyed = !(wr->send_flags & IBV_SEND_INLINE);
     struct ibv_sge sges[DV_MAX_SGE];
@@ -111,13 +117,16 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
                .imm_data = ntohl(wr->imm_data),
-               .wr.ud = {.remote_qkey = wr->wr.ud.remote_qkey}},
+               .wr.ud = {.remote_qkey = to->qkey}},
         .ah = ah,
     };
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     int rc = 0;
     copy_sges(&out.wr, sges, wr);
-    if (total_bytes(wr) > DV_UD_MSG_BYTES)
+    if (rdma)
+        dv_rdma_prepare(qp, &out.wr, wr, to, signaled);
+    if (dv_total_bytes(wr) > (rdma ? DV_RDMA_BYTES : DV_UD_MSG_BYTES) ||
+        (rdma && !dv_total_bytes(wr)))
         status = IBV_WC_LOC_LEN_ERR;
     else if (keyed && dv_lacks_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
@@ -126,6 +135,8 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     /* An EACCES that no key explains is of a route that is prohibited: the message is lost. */
     if (rc == -EACCES && keyed && !dv_are_registered(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
+    if (wr->opcode == IBV_WR_RDMA_READ && dv_rdma_on_posted(qp, rc || status) && !status)
+        return;   /* it has gone, or was lost on the way: its completion comes */
     if (status) { /* a queue pair of UD goes on: RESET heals SQE */
         complete_send(qp, wr, status);
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
@@ -134,19 +145,29 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     }
 }
 
-static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr)
+static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to)
 {
     struct diwarp_ah *ah;
-    const int rc = check_send(qp, wr, 0, &ah);
+    const int rc = check_send(qp, wr, to, 0, &ah);
     if (rc)
         return rc;
     if (is_in_error(qp))
         complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
     else if (qp->rc)
         dv_rc_post_send(qp, wr);
+    else if (qp->rd)
+        dv_rd_post_send(qp, wr, ah);
     else
-        send_one(qp, wr, ah);
+        send_one(qp, wr, to, ah);
     return 0;
+}
+
+/* Verbs tell it of Sends alone. */
+static struct dv_to destination_of(const struct ibv_send_wr *wr)
+{
+    const bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
+    return send ? (struct dv_to){wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey}
+                : (struct dv_to){0};
 }
 
 /* The helper takes who posts for one who polls, too. */
@@ -162,25 +183,33 @@ int dv_post_send(struct ibv_qp *ibv_qp, struct ibv_send_wr *wr, struct ibv_send_
     struct dv_context *context = dv_context_of(ibv_qp->context);
     int rc = 0;
     dv_lock(context);
-    while (wr && !(rc = post_one(dv_qp_of(ibv_qp), wr)))
-        wr = wr->next;
+    for (; wr; wr = wr->next) {
+        const struct dv_to to = destination_of(wr);
+        if ((rc = post_one(dv_qp_of(ibv_qp), wr, &to)))
+            break;
+    }
     leave(context);
     if (rc)
         *bad = wr;
     return rc;
 }
 
-int dv_post_all_sends(struct dv_qp *qp, const struct ibv_send_wr *list)
+static const struct dv_send_wr *next_of(const struct dv_send_wr *wr)
+{
+    return (const struct dv_send_wr *)(const void *)wr->wr.next;
+}
+
+int dv_post_all_sends(struct dv_qp *qp, const struct dv_send_wr *list)
 {
     struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
     struct diwarp_ah *ah;
     uint32_t count = 0;
     int rc = 0;
     dv_lock(context);
-    for (const struct ibv_send_wr *wr = list; wr && !rc; wr = wr->next)
-        rc = check_send(qp, wr, count++, &ah);
-    for (const struct ibv_send_wr *wr = rc ? NULL : list; wr; wr = wr->next)
-        (void)post_one(qp, wr);
+    for (const struct dv_send_wr *wr = list; wr && !rc; wr = next_of(wr))
+        rc = check_send(qp, &wr->wr, &wr->to, count++, &ah);
+    for (const struct dv_send_wr *wr = rc ? NULL : list; wr; wr = next_of(wr))
+        (void)post_one(qp, &wr->wr, &wr->to);
     leave(context);
     return rc;
 }
@@ -238,7 +267,9 @@ int dv_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_
         else if (ibv_qp->state == IBV_QPS_RESET || ibv_qp->srq)
             rc = EINVAL;
         else
-            rc = qp->rc ? dv_rc_post_recv(qp, wr) : post_recv(qp, wr);
+            rc = qp->rc   ? dv_rc_post_recv(qp, wr)
+                 : qp->rd ? dv_rd_post_recv(qp, wr)
+                          : post_recv(qp, wr);
         if (rc)
             break;
     }

@@ -12,6 +12,8 @@
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/rc.h"
+#include "verbs_diwarp/rd.h"
+#include "verbs_diwarp/rdma.h"
 #include "verbs_diwarp/states.h"
 #include "verbs_diwarp/wr.h"
 
@@ -34,6 +36,7 @@ static int open_core(struct dv_qp *qp)
     attr.qkey = dv_random_qkey();
     attr.recv_lead_bytes = DV_GRH_BYTES;
     attr.block_self = qp->block_self;
+    dv_rdma_set_attr(qp, &attr);
     const int rc =
         diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
     return rc ? rc : dv_mcast_reopen(qp);
@@ -41,6 +44,7 @@ static int open_core(struct dv_qp *qp)
 
 static void close_core(struct dv_qp *qp)
 {
+    dv_rdma_forget(qp);
     if (qp->core)
         diwarp_destroy_qp(qp->core);
     qp->core = NULL;
@@ -85,17 +89,19 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     const bool rc = attr->qp_type == IBV_QPT_RC;
     const uint64_t ops = dv_wr_ops(attr->qp_type);
+    const bool rd = attr->qp_type == IBV_QPT_DRIVER;
     const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
-    if ((attr->qp_type != IBV_QPT_UD && !rc) || (attr->srq && !rc) || attr->comp_mask & ~known ||
-        create_flags_of(attr) & ~(rc ? 0u : IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) ||
+    if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && !rc) ||
+        attr->comp_mask & ~known ||
+        create_flags_of(attr) & ~(rc || rd ? 0u : IBV_QP_CREATE_BLOCK_SELF_MCAST_LB) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
         return EOPNOTSUPP;
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
-        attr->recv_cq->context != context || cap->max_send_wr > DV_MAX_WR ||
-        cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > max_sge ||
-        cap->max_recv_sge > max_sge || cap->max_inline_data > DV_MAX_INLINE ||
-        (attr->srq && attr->srq->pd != attr->pd))
+        attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
+        cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
+        cap->max_send_sge > max_sge || cap->max_recv_sge > max_sge ||
+        cap->max_inline_data > DV_MAX_INLINE || (attr->srq && attr->srq->pd != attr->pd))
         return EINVAL;
     return 0;
 }
@@ -106,6 +112,8 @@ static void release(struct dv_qp *qp)
     free(qp->leads);
     free(qp->free_recvs);
     free(qp->builder);
+    dv_rd_fini(qp);
+    dv_rdma_fini(qp);
     dv_mcast_fini(qp);
     free(qp);
 }
@@ -142,7 +150,8 @@ static struct dv_qp *allocate(struct ibv_context *context, const struct ibv_qp_i
     if (attr->srq)
         qp->cap.max_recv_wr = qp->cap.max_recv_sge = 0;
     const bool builds = attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    if ((attr->qp_type == IBV_QPT_UD && allocate_recvs(qp)) || (builds && dv_wr_init(qp))) {
+    if ((attr->qp_type == IBV_QPT_UD && (allocate_recvs(qp) || dv_rdma_init(qp, attr))) ||
+        (attr->qp_type == IBV_QPT_DRIVER && dv_rd_init(qp)) || (builds && dv_wr_init(qp))) {
         release(qp);
         return NULL;
     }
@@ -158,7 +167,7 @@ static void count_users(struct dv_qp *qp, uint32_t change)
         ((struct dv_srq *)dv_ibv_qp(qp)->srq)->users += change;
 }
 
-struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *dv_create_qp(struct ibv_context *ibv_context, struct ibv_qp_init_attr_ex *attr)
 {
     struct dv_context *context = dv_context_of(ibv_context);
     int rc = check(ibv_context, attr);
@@ -171,7 +180,7 @@ struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_in
     else if (attr->qp_type == IBV_QPT_UD)
         rc = -open_core(qp);
     else if (!(rc = -dv_start_helper(context))) /* it is read and written though nobody polls */
-        rc = dv_rc_init(qp, attr);
+        rc = qp->rd ? -dv_rd_open(qp) : dv_rc_init(qp, attr);
     if (rc)
         context->qps[dv_ibv_qp(qp)->qp_num & DV_INDEX_MASK] = NULL;
     else
@@ -185,6 +194,11 @@ struct ibv_qp *dv_create_qp_ex(struct ibv_context *ibv_context, struct ibv_qp_in
     pthread_cond_init(&dv_ibv_qp(qp)->cond, NULL);
     attr->cap = qp->cap;
     return dv_ibv_qp(qp);
+}
+
+struct ibv_qp *dv_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+    return attr->qp_type == IBV_QPT_DRIVER ? dv_fail(EOPNOTSUPP) : dv_create_qp(context, attr);
 }
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -212,10 +226,11 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     struct dv_context *context = dv_context_of(ibv_qp->context);
     struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(context);
-    if (qp->rc)
+    if (qp->rc || qp->rd)
         read_all(context);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
     close_core(qp);
+    dv_rd_close(qp);
     dv_rc_fini(qp);
     dv_cq_forget(ibv_qp->send_cq, ibv_qp->qp_num);
     dv_cq_forget(ibv_qp->recv_cq, ibv_qp->qp_num);
@@ -241,9 +256,11 @@ static int reset(struct dv_qp *qp)
         dv_rc_reset(qp);
         return 0;
     }
-    close_core(qp);
-    forget_recvs(qp);
-    const int rc = -open_core(qp);
+    if (!qp->rd) {
+        close_core(qp);
+        forget_recvs(qp);
+    }
+    const int rc = -(qp->rd ? dv_rd_open(qp) : open_core(qp));
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     return rc;
@@ -255,6 +272,11 @@ static void fail(struct dv_qp *qp)
     if (qp->rc) {
         read_all(dv_context_of(dv_ibv_qp(qp)->context));
         dv_rc_fail(qp, IBV_WC_WR_FLUSH_ERR);
+        return;
+    }
+    if (qp->rd) {
+        read_all(dv_context_of(dv_ibv_qp(qp)->context));
+        dv_rd_fail(qp);
         return;
     }
     if (qp->core)
@@ -273,7 +295,7 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
         fail(qp);
     else if (to == IBV_QPS_RTR && qp->rc)
         rc = dv_rc_connect(qp);
-    else if (to != IBV_QPS_INIT && !qp->rc)
+    else if (to != IBV_QPS_INIT && !qp->rc && !qp->rd)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
     if (!rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = to;

@@ -21,3 +21,5 @@ static inline struct ibv_qp_init_attr_ex dv_extended_attr(struct ibv_pd *pd,
                                         .comp_mask = IBV_QP_INIT_ATTR_PD,
                                         .pd = pd};
 }
+/* As dv_create_qp_ex(), and of IBV_QPT_DRIVER, which is RD. */
+struct ibv_qp *dv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);

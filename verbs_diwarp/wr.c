@@ -11,9 +11,9 @@
  * (ibv_wr_post(3)). */
 struct dv_builder {
     pthread_mutex_t mutex;
-    struct ibv_send_wr *wrs; /* `room` of them, `count` used */
-    struct ibv_sge *sges;    /* DV_MAX_SGE for each */
-    uint8_t *inlined;        /* cap.max_inline_data for each */
+    struct dv_send_wr *wrs; /* `room` of them, `count` used */
+    struct ibv_sge *sges;   /* DV_MAX_SGE for each */
+    uint8_t *inlined;       /* cap.max_inline_data for each */
     uint32_t room, count;
     int error;
 };
@@ -39,7 +39,7 @@ static void abort_all(struct ibv_qp_ex *ex)
 static struct ibv_send_wr *current(struct ibv_qp_ex *ex)
 {
     struct dv_builder *builder = builder_of(ex);
-    return builder->count ? &builder->wrs[builder->count - 1] : NULL;
+    return builder->count ? &builder->wrs[builder->count - 1].wr : NULL;
 }
 
 static void begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, __be32 imm_data)
@@ -49,11 +49,14 @@ static void begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, __be32 imm_da
         builder->error = ENOMEM;
         return;
     }
-    struct ibv_send_wr *before = current(ex), *wr = &builder->wrs[builder->count++];
-    *wr = (struct ibv_send_wr){
-        .wr_id = ex->wr_id, .opcode = opcode, .send_flags = ex->wr_flags, .imm_data = imm_data};
+    struct ibv_send_wr *before = current(ex);
+    struct dv_send_wr *wr = &builder->wrs[builder->count++];
+    *wr = (struct dv_send_wr){.wr = {.wr_id = ex->wr_id,
+                                     .opcode = opcode,
+                                     .send_flags = ex->wr_flags,
+                                     .imm_data = imm_data}};
     if (before)
-        before->next = wr;
+        before->next = &wr->wr;
 }
 
 static void wr_send(struct ibv_qp_ex *ex)
@@ -127,12 +130,9 @@ static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_ad
 
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
-    struct ibv_send_wr *wr = current(ex);
-    if (!wr)
-        return;
-    wr->wr.ud.ah = ah;
-    wr->wr.ud.remote_qpn = qpn;
-    wr->wr.ud.remote_qkey = qkey;
+    struct dv_builder *builder = builder_of(ex);
+    if (builder->count)
+        builder->wrs[builder->count - 1].to = (struct dv_to){ah, qpn, qkey};
 }
 
 static void set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
@@ -195,18 +195,20 @@ static int complete(struct ibv_qp_ex *ex)
 
 uint64_t dv_wr_ops(enum ibv_qp_type type)
 {
-    const uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    return type != IBV_QPT_RC
-               ? sends
-               : sends | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |
-                     IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                     IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                        IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
+    const uint64_t rd =
+        ud | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    return type == IBV_QPT_UD ? ud
+           : type == IBV_QPT_DRIVER
+               ? rd
+               : rd | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 }
 
 int dv_wr_init(struct dv_qp *qp)
 {
     const size_t room = qp->cap.max_send_wr ? qp->cap.max_send_wr : 1;
-    const size_t wrs = room * sizeof(struct ibv_send_wr);
+    const size_t wrs = room * sizeof(struct dv_send_wr);
     const size_t sges = room * DV_MAX_SGE * sizeof(struct ibv_sge);
     struct dv_builder *builder =
         calloc(1, sizeof *builder + wrs + sges + room * qp->cap.max_inline_data);
@@ -214,7 +216,7 @@ int dv_wr_init(struct dv_qp *qp)
         return -ENOMEM;
     pthread_mutex_init(&builder->mutex, NULL);
     builder->room = (uint32_t)room;
-    builder->wrs = (struct ibv_send_wr *)(builder + 1);
+    builder->wrs = (struct dv_send_wr *)(builder + 1);
     builder->sges = (struct ibv_sge *)(builder->wrs + room);
     builder->inlined = (uint8_t *)(builder->sges + room * DV_MAX_SGE);
     qp->builder = builder;

@@ -58,7 +58,8 @@ struct diwarp_address {
     struct diwarp_name name;
     uint64_t token;       /* random; a datagram that does not carry it is dropped */
     uint64_t host_id;     /* tells whether two processes share one loopback interface */
-    uint32_t incarnation; /* random: differs each time a process of this name starts again */
+    uint32_t incarnation; /* random: differs each time a process of this name starts again; 0: not
+                           * told, it is then that of the first datagram that comes from there */
     uint32_t qpn;         /* 24 bits: which datagram QP of the process; 0: of a listener (RC) */
     uint16_t port;        /* UDP, host order */
     uint8_t interface_count;
@@ -195,6 +196,10 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
     X(drop_stale_record, "segments", "dropped: record unknown or already ended")                 \
     X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                      \
     X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                     \
+    X(tx_answers, "messages", "UD reads of others answered to the end")                          \
+    X(drop_read, "segments", "dropped: UD reads of a source that has enough of them here")       \
+    X(reads_expired, "operations", "UD reads that ended with bytes missing")                     \
+    X(read_walks, "reads", "active UD reads whose time-out was looked at")                       \
     X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                   \
     X(ways_changed, "times", "peers of a host were found by another pair of interfaces")         \
     X(ways_left, "times", "of several ways that a peer's records came by one came to nothing")   \
@@ -321,6 +326,8 @@ enum diwarp_qp_type {
     DIWARP_QPT_RD, /* exactly once, unordered, all peers; completion when acknowledged */
 };
 
+#define DIWARP_MAX_READS 65536
+
 struct diwarp_qp_attr {
     enum diwarp_qp_type type;
     struct diwarp_cq *cq;
@@ -330,6 +337,11 @@ struct diwarp_qp_attr {
                                * holds no more, amid its messages, than it leaves to others */
     uint32_t max_msg_bytes;   /* of a Send; longer ones are lost (drop_header): the same for all */
     uint64_t record_time_ns;  /* UD: a partial record is handed over this long after it began */
+    uint32_t max_reads;       /* UD: bound of active reads, at most DIWARP_MAX_READS; then posts of
+                               * further ones give -ENOMEM until one has completed */
+    uint32_t max_answers;     /* UD: bound of reads by others that are being answered; of these a
+                               * source has no more than it leaves to others, the rest is lost */
+    uint64_t read_time_ns;    /* UD: see diwarp_set_read_time() */
     uint32_t qpn;             /* 24 bits; 0: one that the device has not given out for long */
     uint32_t qkey;            /* UD: see diwarp_set_qkey() */
     uint32_t recv_lead_bytes; /* UD: of the memory of a receive, before the message; as it is */
@@ -347,6 +359,13 @@ DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_
  * remote_qkey of a Send is that of its destination, or, where its highest bit is set, stands for
  * the sender's own (InfiniBand 10.2.5), as a Write-Record has it. */
 DIWARP_EXPORT void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey);
+/* RD: it takes so many further Sends, 0 included, and from the first call on no others: until then
+ * any. More may come with the last of them, in the same datagram, and count, too. What is sent
+ * beyond them is not lost: its source is told to wait, with all that it has to send to this
+ * process, and goes on once there is room again. */
+DIWARP_EXPORT void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends);
+/* UD: sets attr.record_time_ns, for records that begin from now on. */
+DIWARP_EXPORT void diwarp_set_record_time(struct diwarp_qp *qp, uint64_t record_time_ns);
 /* Sets attr.shared_cores of the device. From any thread. */
 DIWARP_EXPORT void diwarp_qp_share_cores(struct diwarp_qp *qp);
 /* Drops all that is queued (see diwarp_drain_qp()) and its completions; with the device's last
@@ -390,8 +409,11 @@ DIWARP_EXPORT void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_
  * gives no completion. HOLD, of a read: the application ends it with diwarp_post_release(). LAZY,
  * over RC: leaves with the next poll or diwarp_rc_flush(), if not before; never done at once. */
 enum { DIWARP_SEND_BUFFERED = 1 << 16, DIWARP_SEND_HOLD = 1 << 17, DIWARP_SEND_LAZY = 1 << 18 };
+/* QKEY, of a Write-Record or read over UD: wr.imm_data is the Q_Key of the destination, which is
+ * the sender's own otherwise. */
+enum { DIWARP_SEND_QKEY = 1 << 19 };
 
-/* As in ibv_send_wr SEND, RDMA_WRITE (on UD a Write-Record) and, RD only, SEND_WITH_IMM, RDMA_READ,
+/* As in ibv_send_wr SEND, SEND_WITH_IMM, RDMA_WRITE (on UD a Write-Record), RDMA_READ and, RD only,
  * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work request, not a list. */
 struct diwarp_send_wr {
     struct ibv_send_wr wr;
@@ -481,3 +503,29 @@ DIWARP_EXPORT unsigned diwarp_record_ranges(const struct diwarp_record *record,
                                             struct diwarp_range *ranges, unsigned n);
 /* Ends a record that a completion handed over; later segments of it are dropped. */
 DIWARP_EXPORT void diwarp_release_record(struct diwarp_record *record);
+
+/* ---- UD reads ----------------------------------------------------------------------------- */
+
+/* Over UD a read is a request, and Write-Record segments that answer it; any of these may be lost,
+ * and nothing is asked for again. The reader cannot tell a lost request from a lost answer: a read
+ * of which bytes are missing when its time is over completes with IBV_WC_RESP_TIMEOUT_ERR, byte_len
+ * being what came, and what comes later changes no memory. Deadlines are looked at when the CQ is
+ * polled (diwarp_wait_cq() wakes up for them), once what has come was read: by no timer. Memory
+ * that was deregistered meanwhile ends it with IBV_WC_LOC_PROT_ERR. The address handle must stay
+ * until the completion where datagrams are authenticated: it tells the secret. */
+struct diwarp_read_info {
+    uint64_t length, valid_bytes;
+    bool active; /* it has not completed */
+};
+
+/* For reads posted from now on. Too short, and answers come too late; too long, and a loss is
+ * noticed as late. Any value. */
+DIWARP_EXPORT void diwarp_set_read_time(struct diwarp_qp *qp, uint64_t read_time_ns);
+/* What has come of the read with that wr_id, of several the one posted last: while it is active,
+ * and, where it has expired, until max_reads further ones have expired, or the QP is destroyed.
+ * -ENOENT: it is neither; all of one that succeeded came. Walks these reads. */
+DIWARP_EXPORT int diwarp_query_read(struct diwarp_qp *qp, uint64_t wr_id,
+                                    struct diwarp_read_info *info);
+/* As diwarp_record_ranges(), of the same read; 0: there is none, or nothing has come. */
+DIWARP_EXPORT unsigned diwarp_read_ranges(struct diwarp_qp *qp, uint64_t wr_id,
+                                          struct diwarp_range *ranges, unsigned n);

@@ -44,6 +44,7 @@ static void complete(const struct dw_incoming *in, const uint8_t *data, uint32_t
     const struct dw_ddp_header *ddp = &in->segment.ddp;
     const uint32_t *imm = ddp->opcode == DW_RDMAP_SEND_IMM ? &ddp->ulp : NULL;
     dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
+    in->ends.qp->recv_room--;
     dw_deliver(in->peer, &in->ends, IBV_WC_RECV, data, bytes, imm);
 }
 

@@ -217,6 +217,12 @@ static bool in_step(const struct dw_handle *handle, const struct dw_llp_header *
            (!numbered || header->psn - ack + STEP_MAX < 2 * STEP_MAX);
 }
 
+/* Whether it is the process that is meant: any, where the application did not know which. */
+static bool is_meant(const struct dw_handle *handle, uint32_t incarnation)
+{
+    return handle->ah.incarnation == incarnation || !handle->ah.incarnation;
+}
+
 /* The peer of a handle; NULL: no memory, or it is gone. It begins with the numbers of `first` if we
  * are new to it, or if it does not follow those that are known. */
 static struct dw_peer *take(struct dw_handle *handle, bool follows,
@@ -239,9 +245,12 @@ static struct dw_peer *on_datagram(struct dw_rd *rd, struct dw_handle *handle,
     const struct dw_llp_header first = {.psn = serial, .ack = serial};
     if (!handle && arrival->intro && !goes_on && rd->handles.unproven < UNPROVEN_MAX)
         handle = learn(rd, arrival);
-    const bool same = handle && handle->ah.incarnation == arrival->header.incarnation;
-    if (same && in_step(handle, &arrival->header))
+    const uint32_t incarnation = arrival->header.incarnation;
+    const bool same = handle && is_meant(handle, incarnation);
+    if (same && in_step(handle, &arrival->header)) {
+        handle->ah.incarnation = incarnation;
         return take(handle, true, &first);
+    }
     if (arrival->intro && (!same || asks(handle)) && may_be(handle, arrival->intro))
         send_reset(rd, handle, arrival, now_ns);
     return NULL;
@@ -252,9 +261,10 @@ static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival,
 {
     struct dw_peer *peer = handle && handle->state == DW_PEER_AWAKE ? dw_handle_peer(handle) : NULL;
     /* Who has heard us does not ask: it would be an old one, or forged. */
-    if (!peer || dw_peer_knows_us(peer) || handle->ah.incarnation != arrival->header.incarnation ||
+    if (!peer || dw_peer_knows_us(peer) || !is_meant(handle, arrival->header.incarnation) ||
         peer->number - dw_get_be64(arrival->segments) >= STEP_MAX)
         return false;
+    handle->ah.incarnation = arrival->header.incarnation;
     /* It may have had what it does not know of any more. */
     if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
@@ -280,7 +290,7 @@ static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
     if (!may_be(handle, arrival->intro) || (cookie != cookie_of(rd, handle, arrival, period) &&
                                             cookie != cookie_of(rd, handle, arrival, period - 1)))
         return NULL;
-    if (!handle || handle->ah.incarnation != incarnation) {
+    if (!handle || !is_meant(handle, incarnation)) {
         if (handle)
             dw_handle_restart(handle, incarnation);
         if (handle && handle->state != DW_PEER_UNMET)
@@ -289,6 +299,7 @@ static struct dw_peer *on_proof(struct dw_rd *rd, struct dw_handle *handle,
     }
     if (!handle)
         return NULL;
+    handle->ah.incarnation = incarnation;
     dw_handle_set_proven(handle, true);
     return take(handle, in_step(handle, &arrival->header), &arrival->header);
 }

@@ -113,6 +113,7 @@ struct dw_peer {
     bool introduced : 1;  /* it has been heard since it woke: it knows our address */
     bool confirming : 1;  /* it is asked so that it may be forgotten */
     bool told_full : 1;   /* its last credit from us is none: it is told of room */
+    bool qp_full : 1;     /* a queue pair that it sends to takes nothing: its credit is none */
     bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
     bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1; /* our last probe did */

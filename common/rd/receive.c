@@ -70,13 +70,29 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         dw_timers_wake(peer, now_ns + rd->port->device->attr.ack_delay_ns);
 }
 
-/* By its PSN: false, it is not taken. */
-static bool is_new(struct dw_peer *peer, uint32_t psn)
+static bool brings_a_send(const struct dw_arrival *arrival)
 {
+    struct diwarp_counters unused;
+    struct dw_segment segment;
+    uint32_t offset = 0;
+    bool brings = false;
+    while (!brings &&
+           dw_segment_next(&unused, arrival->segments, arrival->segments_len, &offset, &segment))
+        brings = segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM;
+    return brings;
+}
+
+/* By its PSN, and the room for it: false, it is not taken. */
+static bool is_new(const struct dw_incoming *in, const struct dw_arrival *arrival)
+{
+    struct dw_peer *peer = in->peer;
     const struct dw_rd *rd = dw_rd_of(peer);
-    const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, psn);
+    const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, arrival->header.psn);
     const bool fresh = verdict == DW_RECVWIN_NEW;
-    if (fresh && !rd->port->refuses_data)
+    const struct diwarp_qp *qp = in->ends.qp;
+    if (fresh && qp && qp->counts_recvs && qp->recv_room <= 0 && brings_a_send(arrival))
+        peer->qp_full = true;
+    else if (fresh && !rd->port->refuses_data)
         return true;
     rd->counters->rx_dup_datagrams += verdict == DW_RECVWIN_DUPLICATE;
     rd->counters->drop_window += verdict == DW_RECVWIN_BEYOND;
@@ -94,7 +110,7 @@ static void take_segments(struct dw_incoming *in, const struct dw_arrival *arriv
     uint32_t offset = 0;
     in->sequenced = arrival->header.type == DW_LLP_DATA;
     in->in_order = psn == peer->recvwin.ack;
-    if (in->sequenced && !is_new(peer, psn))
+    if (in->sequenced && !is_new(in, arrival))
         return;
     for (bool first = true; dw_segment_next(rd->counters, arrival->segments, arrival->segments_len,
                                             &offset, &in->segment);

@@ -86,6 +86,23 @@ static void on_room(void *state)
     }
 }
 
+static void look_again(struct dw_list *peers)
+{
+    dw_foreach (peer, struct dw_peer, ack_link, peers) {
+        peer->qp_full = false;
+        dw_peer_ack_soon(peer);
+        dw_rd_of(peer)->port->device->served++;
+    }
+}
+
+/* Those that were refused are told so already, or about to be. */
+static void on_recv_room(void *state)
+{
+    struct dw_rd *rd = state;
+    look_again(&rd->full);
+    look_again(&rd->ack);
+}
+
 static uint64_t trim(void *state, uint64_t now_ns)
 {
     struct dw_rd *rd = state;
@@ -249,7 +266,11 @@ static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_addres
         heard && (!dw_interfaces_have(address->interfaces, address->interface_count,
                                       dw_ah_path(ah)->host.family, dw_ah_path(ah)->host.ip) ||
                   ah->udp_port != address->port || ah->token != address->token);
-    if (ah->incarnation != address->incarnation || elsewhere)
+    /* Where that is not told, a new handle is one for whoever has the name after one that is gone.
+     */
+    const bool other = address->incarnation ? ah->incarnation != address->incarnation
+                                            : handle->state == DW_PEER_GONE;
+    if (other || elsewhere)
         dw_handle_restart(handle, address->incarnation);
     if (handle->unproven)
         ah->fixed = false; /* where it is, the application knows better */
@@ -328,6 +349,7 @@ const struct dw_service dw_rd_service = {
     .on_narrow = dw_probe_on_path,
     .is_full = dw_deliver_is_full,
     .on_room = on_room,
+    .on_recv_room = on_recv_room,
     .run = run,
     .next_deadline_ns = next_deadline_ns,
     .retune = retune,

@@ -97,28 +97,19 @@ uint32_t dw_lead_bytes(const struct dw_peer *peer)
     return DW_LLP_HEADER_BYTES + (dw_peer_knows_us(peer) ? 0 : DW_INTRO_BYTES);
 }
 
-static uint16_t credit_kib(const struct dw_rd *rd)
+static bool is_full(const struct dw_peer *peer)
 {
-    if (rd->port->refuses_data)
+    return dw_rd_of(peer)->port->refuses_data || peer->qp_full;
+}
+
+static uint16_t credit_kib(const struct dw_peer *peer)
+{
+    const struct dw_rd *rd = dw_rd_of(peer);
+    if (is_full(peer))
         return 0;
     uint32_t senders = rd->senders > rd->epoch_senders ? rd->senders : rd->epoch_senders;
     uint32_t kib = rd->records.eager_budget_bytes / (senders ? senders : 1) / 1024;
     return kib > UINT16_MAX ? UINT16_MAX : kib ? (uint16_t)kib : 1;
-}
-
-static void put_intro(const struct dw_port *port, const struct dw_path *path, uint8_t *buf)
-{
-    const struct diwarp_interface *mine = &port->device->interfaces[path->local_interface];
-    const uint32_t mtu = dw_told_mtu_bytes(port, mine);
-    struct dw_intro block = {
-        .token = port->datagrams.token,
-        .family = mine->family,
-        .flow = path->flow,
-        .port = port->datagrams.llp->port,
-        .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
-    };
-    memcpy(block.ip, mine->ip, sizeof block.ip);
-    dw_intro_put(buf, &block);
 }
 
 /* What leads a datagram differs in. */
@@ -147,7 +138,7 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
     const struct dw_llp_header header = {
         .type = (uint8_t)lead.type,
         .flags = (uint8_t)flags,
-        .credit_kib = credit_kib(dw_rd_of(peer)),
+        .credit_kib = credit_kib(peer),
         .incarnation = datagrams->incarnation,
         .token = ah->token,
         .job = datagrams->name.job,
@@ -164,7 +155,8 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
     };
     dw_llp_header_put(buf, &header);
     if (lead.intro)
-        put_intro(port, lead.way ? lead.way->path : dw_ah_path(ah), buf + DW_LLP_HEADER_BYTES);
+        dw_port_put_intro(port, lead.way ? lead.way->path : dw_ah_path(ah),
+                          buf + DW_LLP_HEADER_BYTES);
 }
 
 /* That of a record to the peer, or from it; the current one where it is not known. */
@@ -214,7 +206,7 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     rd->sent |= !rc;
     /* What a full socket refused, or what goes by a way that may be none, tells nothing. */
     if (rc != -EAGAIN && path == dw_ah_path(&dw_handle_of(peer)->ah)) {
-        dw_peer_on_told(peer, rd->port->refuses_data);
+        dw_peer_on_told(peer, is_full(peer));
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
     }

@@ -60,6 +60,8 @@ void dw_port_trim_later(struct dw_port *port, uint64_t now_ns);
 uint32_t dw_datagram_max_bytes(const struct dw_port *port, uint8_t family, uint32_t mtu_bytes);
 /* What peers are told of an interface's MTU, and what we count on ourselves. */
 uint32_t dw_told_mtu_bytes(const struct dw_port *port, const struct diwarp_interface *interface);
+/* The intro block of a datagram by that path. */
+void dw_port_put_intro(const struct dw_port *port, const struct dw_path *path, uint8_t *buf);
 /* Sets where a handle leads by what a datagram says of its source. False: no memory, it is as
  * before. */
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro);
@@ -73,8 +75,10 @@ struct diwarp_qp {
     struct diwarp_cq *cq;
     struct dw_port *port;
     const struct dw_service *service;
-    void *state;         /* of the service, for the port */
-    uint32_t num;        /* QPN: unique on the port, never 0 */
+    void *state;       /* of the service, for the port */
+    uint32_t num;      /* QPN: unique on the port, never 0 */
+    bool counts_recvs; /* RD: it takes `recv_room` Sends; negative: so many were too many */
+    int64_t recv_room;
     bool draining;       /* Sends that come are acknowledged, not delivered */
     struct dw_list link; /* in port.qps */
     struct diwarp_qp_attr attr;

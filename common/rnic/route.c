@@ -151,6 +151,21 @@ void dw_ah_drop_route(struct diwarp_ah *ah)
     ah->ways = NULL;
 }
 
+void dw_port_put_intro(const struct dw_port *port, const struct dw_path *path, uint8_t *buf)
+{
+    const struct diwarp_interface *mine = &port->device->interfaces[path->local_interface];
+    const uint32_t mtu = dw_told_mtu_bytes(port, mine);
+    struct dw_intro block = {
+        .token = port->datagrams.token,
+        .family = mine->family,
+        .flow = path->flow,
+        .port = port->datagrams.llp->port,
+        .mtu_bytes = mtu > UINT16_MAX ? UINT16_MAX : (uint16_t)mtu,
+    };
+    memcpy(block.ip, mine->ip, sizeof block.ip);
+    dw_intro_put(buf, &block);
+}
+
 bool dw_ah_set_route_by_intro(struct diwarp_ah *ah, const struct dw_intro *intro)
 {
     const struct dw_port *port = dw_ah_port(ah);

@@ -138,6 +138,7 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
     if (drained || port->timers_wait_ns > TIMERS_WAIT_MAX_NS) {
         port->timers_wait_ns = 0;
         dw_heap_run(&port->timers, now_ns, EVENTS_PER_RUN);
+        EACH_SERVICE(port, expire, service->expire(state, now_ns))
     }
     take_icmp(port, now_ns);
     return received;
@@ -258,7 +259,9 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
     port->datagrams.token = device->attr.token ? device->attr.token : dw_device_random(device);
-    port->datagrams.incarnation = (uint32_t)dw_device_random(device);
+    do
+        port->datagrams.incarnation = (uint32_t)dw_device_random(device);
+    while (!port->datagrams.incarnation);
     port->datagrams.number = dw_device_random(device) >> 16; /* anywhere, far from the end */
     port->datagrams.name = device->attr.name;
     port->datagrams.take = take;

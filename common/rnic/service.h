@@ -122,12 +122,17 @@ struct dw_service {
     bool (*is_full)(const void *state);
     /* There is room again: what was refused meanwhile may come. May be NULL. */
     void (*on_room)(void *state);
+    /* Likewise, in a queue pair that took no more Sends. May be NULL. */
+    void (*on_recv_room)(void *state);
 
     /* ---- its runs; all but add_memory may be NULL ---- */
     /* True: the next one would send, or try to. */
     bool (*run)(void *state, uint64_t now_ns);
     /* When it is to run next for that at the latest; 0: at once. */
     uint64_t (*next_deadline_ns)(const void *state, uint64_t ran_ns);
+    /* Deadlines that no timer watches: the socket has been read, or could not be read empty for
+     * long. */
+    void (*expire)(void *state, uint64_t now_ns);
     /* device.attr has changed: what was chosen by it is chosen anew. */
     void (*retune)(void *state);
     /* All completions that were handed out are used; not called where none was. */

@@ -14,6 +14,9 @@ void diwarp_qp_attr_init(struct diwarp_qp_attr *attr)
         .max_recv_wr = 1024,
         .max_msg_bytes = 64u << 10,
         .record_time_ns = 100000000,
+        .max_reads = 64,
+        .max_answers = 1024,
+        .read_time_ns = 1000000000,
     };
 }
 
@@ -133,7 +136,7 @@ int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_attr *attr,
         why->text[0] = '\0';
     if ((unsigned)attr->type >= DW_PORT_SERVICES || !attr->cq || attr->cq->device != device ||
         !attr->max_send_wr || !attr->max_msg_bytes || attr->max_msg_bytes > 1u << 30 ||
-        attr->qpn >= DW_QPN_GROUP) {
+        attr->qpn >= DW_QPN_GROUP || attr->max_reads > DIWARP_MAX_READS) {
         dw_explain(why, "malformed queue pair attributes");
         return -EINVAL;
     }
@@ -175,6 +178,24 @@ void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey)
 {
     dw_lock(qp->pd->device);
     qp->attr.qkey = qkey;
+    dw_unlock(qp->pd->device);
+}
+
+void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
+{
+    dw_lock(qp->pd->device);
+    const bool had_none = qp->counts_recvs && qp->recv_room <= 0;
+    qp->recv_room = (qp->counts_recvs ? qp->recv_room : 0) + sends;
+    qp->counts_recvs = true;
+    if (had_none && qp->recv_room > 0 && qp->service->on_recv_room)
+        qp->service->on_recv_room(qp->state);
+    dw_unlock(qp->pd->device);
+}
+
+void diwarp_set_record_time(struct diwarp_qp *qp, uint64_t record_time_ns)
+{
+    dw_lock(qp->pd->device);
+    qp->attr.record_time_ns = record_time_ns;
     dw_unlock(qp->pd->device);
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/copy.h"
 #include "common/ud/ud.h"
 
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
@@ -42,42 +41,11 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
     return recv;
 }
 
-/* The keys were checked at the post; again only where the PD has lost a region since. */
-static bool is_registered(const struct diwarp_pd *pd, struct dw_ud_recv *recv)
-{
-    struct iovec iov[DW_UD_MAX_SGE];
-    if (dw_pd_gather(pd, recv->sge, (int)recv->sge_count, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov,
-                     DW_UD_MAX_SGE) < 0)
-        return false;
-    recv->deregistered = pd->deregistered;
-    return true;
-}
-
-static void scatter(const struct dw_ud_recv *recv, size_t lead_bytes, uint32_t offset,
-                    const struct dw_segment *from)
-{
-    const uint8_t *data = from->payload;
-    size_t skip = lead_bytes + offset, left = from->bytes;
-    for (unsigned i = 0; i < recv->sge_count && left; i++) {
-        const struct ibv_sge *sge = &recv->sge[i];
-        const size_t before = skip < sge->length ? skip : sge->length;
-        const size_t room = sge->length - before, bytes = left < room ? left : room;
-        if (bytes)
-            dw_copy((uint8_t *)(uintptr_t)sge->addr + before, data, bytes);
-        skip -= before;
-        data += bytes;
-        left -= bytes;
-    }
-}
-
 static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_ud_recv *recv, uint32_t offset,
                                 const struct dw_segment *from)
 {
-    const struct diwarp_pd *pd = ud->qp.pd;
-    if (recv->deregistered != pd->deregistered && !is_registered(pd, recv))
-        return IBV_WC_LOC_PROT_ERR;
-    scatter(recv, ud->qp.attr.recv_lead_bytes, offset, from);
-    return IBV_WC_SUCCESS;
+    return dw_ud_place(ud->qp.pd, recv, (size_t)ud->qp.attr.recv_lead_bytes + offset, from->payload,
+                       from->bytes);
 }
 
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */
@@ -172,6 +140,8 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
             wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);
+        else if (segment.ddp.opcode == DW_RDMAP_READ_REQUEST)
+            wrong = dw_ud_on_read_request(ud, source, arrival, &segment);
         if (wrong)
             ++*wrong;
     }

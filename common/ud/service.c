@@ -7,26 +7,29 @@
 
 static int open_state(struct dw_port *port, void **state)
 {
-    struct dw_ahs *ahs = malloc(sizeof *ahs);
-    if (!ahs)
+    struct dw_ud_port *ud_port = malloc(sizeof *ud_port);
+    if (!ud_port)
         return -ENOMEM;
-    *ahs = (struct dw_ahs){.port = port, .service = &dw_ud_service};
-    dw_cells_init(&ahs->cells, sizeof(struct diwarp_ah));
-    *state = ahs;
+    *ud_port =
+        (struct dw_ud_port){.ahs = {.port = port, .service = &dw_ud_service}, .due_ns = DW_NEVER};
+    dw_cells_init(&ud_port->ahs.cells, sizeof(struct diwarp_ah));
+    dw_list_init(&ud_port->readers);
+    dw_list_init(&ud_port->askers);
+    *state = ud_port;
     return 0;
 }
 
 static void close_state(void *state)
 {
-    struct dw_ahs *ahs = state;
-    dw_cells_fini(&ahs->cells);
-    free(ahs);
+    struct dw_ud_port *port = state;
+    dw_cells_fini(&port->ahs.cells);
+    free(port);
 }
 
 static int create(struct diwarp_qp *qp)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
-    struct dw_map *maps[] = {&ud->source_by_key, &ud->open, &ud->targets};
+    struct dw_map *maps[] = {&ud->source_by_key, &ud->open, &ud->targets, &ud->reads.by_id};
     /* A QP that was here before may have sent with the same MSNs. */
     qp->port->datagrams.number += DW_UD_NUMBERS_ANEW;
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
@@ -34,6 +37,10 @@ static int create(struct diwarp_qp *qp)
     dw_list_init(&ud->sources);
     dw_list_init(&ud->records);
     dw_list_init(&ud->recvs);
+    dw_list_init(&ud->reads.active);
+    dw_list_init(&ud->reads.expired);
+    dw_list_init(&ud->reads.link);
+    ud->reads.last_id = qp->port->device->env.first_serial;
     return 0;
 }
 
@@ -45,7 +52,8 @@ static void destroy(struct diwarp_qp *qp)
     dw_foreach (recv, struct dw_ud_recv, link, &ud->recvs)
         free(recv);
     dw_foreach (source, struct dw_ud_source, link, &ud->sources)
-        free(source);
+        dw_ud_source_destroy(ud, source);
+    dw_ud_reads_fini(ud);
     free(ud->gone);
     dw_map_fini(&ud->open);
     dw_map_fini(&ud->source_by_key);
@@ -55,8 +63,7 @@ static void destroy(struct diwarp_qp *qp)
 /* Of a peer nothing is kept, so there may be several handles of one name. */
 static struct diwarp_ah *get_ah(struct diwarp_qp *qp, const struct diwarp_address *address)
 {
-    struct dw_ahs *ahs = qp->state;
-    struct diwarp_ah *ah = dw_cells_get(&ahs->cells);
+    struct diwarp_ah *ah = dw_cells_get(&dw_ud_port_of(dw_ud_qp_of(qp))->ahs.cells);
     if (ah) {
         ah->name = address->name;
         ah->incarnation = address->incarnation;
@@ -77,10 +84,40 @@ static void put_ah(struct diwarp_ah *ah)
     dw_cells_put(ah);
 }
 
+/* ---- its runs ---- */
+
+/* What a full socket refuses does not go sooner for being tried again at once. */
+#define RETRY_NS 400000
+
+static bool run(void *state, uint64_t now_ns)
+{
+    return dw_ud_answers_run(state, now_ns);
+}
+
+static void expire(void *state, uint64_t now_ns)
+{
+    dw_ud_reads_expire(state, now_ns);
+}
+
+static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
+{
+    const struct dw_ud_port *port = state;
+    if (dw_list_empty(&port->askers))
+        return port->due_ns;
+    const uint64_t retry_ns = port->refused ? ran_ns + RETRY_NS : 0;
+    return retry_ns < port->due_ns ? retry_ns : port->due_ns;
+}
+
+static bool owes(const struct diwarp_qp *qp)
+{
+    const struct dw_ud_qp *ud = dw_container(qp, struct dw_ud_qp, qp);
+    return !dw_list_empty(&ud->reads.active) || ud->held[DW_UD_REQUEST];
+}
+
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
-    const struct dw_ahs *ahs = state;
-    memory->base_bytes += sizeof *ahs;
+    const struct dw_ahs *ahs = &((const struct dw_ud_port *)state)->ahs;
+    memory->base_bytes += sizeof(struct dw_ud_port);
     memory->addresses += ahs->cells.count;
     memory->address_bytes += dw_cells_bytes(&ahs->cells);
     dw_foreach (qp, struct diwarp_qp, link, &ahs->port->qps) {
@@ -92,6 +129,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
         memory->assembly_bytes += ud->held[DW_UD_SEND] * sizeof(struct diwarp_record);
         memory->record_bytes +=
             ud->held[DW_UD_RECORD] * sizeof(struct diwarp_record) + dw_map_bytes(&ud->open);
+        memory->record_bytes += dw_ud_reads_bytes(ud);
         memory->address_bytes +=
             ud->targets.count * sizeof(struct dw_ud_target) + dw_map_bytes(&ud->targets);
         memory->peers += ud->source_by_key.count;
@@ -113,5 +151,9 @@ const struct dw_service dw_ud_service = {
     .get_ah_of_qpn = get_ah_of_qpn,
     .put_ah = put_ah,
     .take = dw_ud_take,
+    .owes = owes,
+    .run = run,
+    .next_deadline_ns = next_deadline_ns,
+    .expire = expire,
     .add_memory = add_memory,
 };

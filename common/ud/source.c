@@ -2,6 +2,7 @@
 /* The sources of a UD QP, and which of their datagrams are too late: whatever a source sends bears
  * a higher number than all before, for ever, so that no silence makes an old datagram look new. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/siphash.h"
 #include "common/ud/ud.h"
@@ -28,6 +29,23 @@ static uint64_t key_of(const struct dw_ud_qp *ud, const struct dw_llp_header *he
     return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, whole));
 }
 
+void dw_ud_source_destroy(struct dw_ud_qp *ud, struct dw_ud_source *source)
+{
+    if (source->asker)
+        dw_ud_asker_destroy(source->asker);
+    dw_map_remove(&ud->source_by_key, source->key);
+    dw_list_remove(&source->link);
+    free(source);
+}
+
+static bool holds_any(const struct dw_ud_source *source)
+{
+    bool any = false;
+    for (unsigned kind = 0; kind < DW_UD_KINDS; kind++)
+        any |= source->held[kind] != 0;
+    return any;
+}
+
 static void on_heard(struct dw_ud_qp *ud, struct dw_ud_source *source, uint64_t now_ns)
 {
     source->heard_ns = now_ns;
@@ -45,15 +63,13 @@ static bool make_room(struct dw_ud_qp *ud, uint64_t now_ns)
     dw_foreach (source, struct dw_ud_source, link, &ud->sources) {
         if (!ud->gone || now_ns - source->heard_ns <= SILENT_NS)
             break;
-        if (source->held[DW_UD_SEND] || source->held[DW_UD_RECORD]) {
+        if (holds_any(source)) {
             on_heard(ud, source, now_ns);
             continue;
         }
         ud->gone[source->key % DW_UD_SOURCES_MAX] =
             (struct dw_ud_gone){source->key, source->newest};
-        dw_map_remove(&ud->source_by_key, source->key);
-        dw_list_remove(&source->link);
-        free(source);
+        dw_ud_source_destroy(ud, source);
         return true;
     }
     return false;
@@ -107,7 +123,7 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
     }
     const int64_t ahead = (int64_t)(number - source->newest);
     if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW) /* all that was met is too late */
-        source->begun[DW_UD_SEND].any = source->begun[DW_UD_RECORD].any = false;
+        memset(source->begun, 0, sizeof source->begun);
     if (ahead > 0)
         source->newest = number;
     if ((int64_t)(source->newest - source->late) > NUMBERS_LATE)

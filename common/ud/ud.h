@@ -5,6 +5,7 @@
 #include "common/datagram/segments.h"
 #include "common/rel/ranges.h"
 #include "common/rnic/groups.h"
+#include "common/ud/reads.h"
 
 extern const struct dw_service dw_ud_service;
 
@@ -19,8 +20,8 @@ extern const struct dw_service dw_ud_service;
 /* A jump of the numbers of datagrams after which MSNs and record ids may begin anew. */
 #define DW_UD_NUMBERS_ANEW (1ull << 30)
 
-/* What is numbered: Sends by MSN, records by id. */
-enum dw_ud_kind { DW_UD_SEND, DW_UD_RECORD, DW_UD_KINDS };
+/* What is numbered: Sends and read requests by MSN, records by id. */
+enum dw_ud_kind { DW_UD_SEND, DW_UD_RECORD, DW_UD_REQUEST, DW_UD_KINDS };
 
 /* Which serial numbers of a source have been met lately (as the replay window of RFC 4303 3.4.3).
  * The highest of their 32 bits is ignored. */
@@ -68,6 +69,7 @@ struct dw_ud_source {
     uint64_t heard_ns;
     uint64_t newest, late; /* numbers of datagrams: the highest; the highest that is too late */
     struct dw_seen begun[DW_UD_KINDS];
+    struct dw_ud_asker *asker; /* NULL: it has read nothing */
 };
 
 /* What has been sent to a destination. */
@@ -112,8 +114,9 @@ struct dw_ud_qp {
     struct dw_list records;
     struct dw_map open; /* those of them whose segments are taken */
     uint32_t held[DW_UD_KINDS];
-    struct dw_list recvs;  /* posted, and not taken by a Send */
-    uint32_t recv_count;   /* posted, and not completed */
+    struct dw_list recvs; /* posted, and not taken by a Send */
+    uint32_t recv_count;  /* posted, and not completed */
+    struct dw_ud_reads reads;
     struct dw_map targets; /* by token and QPN: that have been sent to */
 };
 
@@ -127,7 +130,23 @@ static inline struct diwarp_counters *dw_ud_counters(struct dw_ud_qp *ud)
     return &ud->qp.port->datagrams.counters;
 }
 
+/* What UD keeps of a port. */
+struct dw_ud_port {
+    struct dw_ahs ahs;
+    struct dw_list readers; /* dw_ud_reads with active reads */
+    uint64_t due_ns;        /* of none of these reads is the deadline before this */
+    struct dw_list askers;  /* with answers under way; the next one's turn first */
+    bool refused;           /* the socket takes no more of these for now */
+};
+
+static inline struct dw_ud_port *dw_ud_port_of(const struct dw_ud_qp *ud)
+{
+    return ud->qp.state;
+}
+
 /* ---- source.c ---- */
+/* What it holds must have ended, but for answers. */
+void dw_ud_source_destroy(struct dw_ud_qp *ud, struct dw_ud_source *source);
 /* The source of a datagram. NULL, counted: it is too late, there are too many, or no memory. */
 struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                      uint64_t now_ns);
@@ -143,12 +162,54 @@ void dw_ud_record_destroy(struct diwarp_record *record);
 uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                   const struct dw_segment *segment, uint64_t now_ns);
 
+/* ---- read.c: the reader ---- */
+int dw_ud_post_read(struct dw_ud_qp *ud, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
+                    uint32_t qkey, uint64_t now_ns);
+/* A segment of a record that the sink chose, whose header is `wr`. As dw_ud_on_record_segment(). */
+uint64_t *dw_ud_on_answer(struct dw_ud_qp *ud, const struct dw_ud_source *source,
+                          const struct dw_segment *segment, const struct dw_write_record *wr);
+void dw_ud_reads_expire(struct dw_ud_port *port, uint64_t now_ns);
+void dw_ud_reads_fini(struct dw_ud_qp *ud);
+uint64_t dw_ud_reads_bytes(const struct dw_ud_qp *ud);
+
+/* ---- answer.c: the responder ---- */
+/* As dw_ud_on_record_segment(). */
+uint64_t *dw_ud_on_read_request(struct dw_ud_qp *ud, struct dw_ud_source *source,
+                                const struct dw_arrival *arrival, const struct dw_segment *segment);
+/* True: there is more to send, and room for it. */
+bool dw_ud_answers_run(struct dw_ud_port *port, uint64_t now_ns);
+/* With its answers. */
+void dw_ud_asker_destroy(struct dw_ud_asker *asker);
+
+/* ---- place.c ---- */
+/* Copies to what a receive, or a read, names, `skip` bytes into it; its keys are checked where the
+ * PD has lost a region since. */
+enum ibv_wc_status dw_ud_place(const struct diwarp_pd *pd, struct dw_ud_recv *recv, size_t skip,
+                               const uint8_t *data, size_t bytes);
+
 /* ---- receive.c ---- */
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns);
 
-/* ---- send.c ---- */
+/* ---- train.c ---- */
+/* One message on its way out. */
+struct dw_ud_outgoing {
+    struct dw_ud_qp *ud;
+    const struct diwarp_ah *ah;
+    struct dw_ddp_header ddp;      /* of what is left */
+    struct dw_write_record record; /* likewise; of a Send, too: how far it is */
+    uint32_t qkey;
+    bool intro; /* an answer is wanted */
+    struct iovec iov[DW_UD_MAX_SGE];
+};
+
+/* A train of what is left. As send() of the LLP; `record` tells how far it is then. */
+int dw_ud_send_train(struct dw_ud_outgoing *out, uint64_t now_ns);
+/* The last numbers that were used for that QP of a process. NULL: no memory. */
+struct dw_ud_target *dw_ud_target_of(struct dw_ud_qp *ud, const struct diwarp_ah *ah);
 void dw_ud_targets_fini(struct dw_ud_qp *ud);
+
+/* ---- send.c ---- */
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,
                     uint64_t now_ns);

@@ -30,7 +30,7 @@ struct dw_read_request {
     uint32_t source_stag;
     uint64_t source_to;
     uint32_t record_id;
-    uint32_t granted;
+    uint32_t granted; /* over UD: the Q_Key of the sink */
 };
 void dw_read_request_put(uint8_t *buf, const struct dw_read_request *rr);
 int dw_read_request_get(struct dw_read_request *rr, const uint8_t *buf, size_t len);

@@ -11,6 +11,7 @@
 
 #include "common/open.h"
 #include "common/rd/parts.h"
+#include "common/ud/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
 #include "test/fuzz/input.h"
@@ -190,7 +191,8 @@ static void post_recv(struct input *in)
 static uint32_t known_id(struct input *in)
 {
     uint32_t byte = take(in, 1);
-    uint32_t id = w.rd && byte & 0x40 ? w.rd->records.next_id - (byte & 3) : byte & 0x3f;
+    const uint32_t last = w.rd ? w.rd->records.next_id : dw_ud_qp_of(w.qp)->reads.last_id;
+    const uint32_t id = byte & 0x40 ? last - (byte & 3) : byte & 0x3f;
 
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
@@ -208,11 +210,12 @@ static struct dw_record *known_sink(unsigned rank, uint32_t id)
 static void known_place(struct input *in, unsigned rank, uint32_t id, uint32_t *stag, uint64_t *to)
 {
     const struct dw_record *sink = known_sink(rank, id);
+    const struct dw_ud_read *read = w.rd ? NULL : dw_map_get(&dw_ud_qp_of(w.qp)->reads.by_id, id);
     uint32_t choice = take(in, 1);
     struct diwarp_mr *mr = choice & 1 ? w.closed_mr : choice & 2 ? w.doomed_mr : w.open_mr;
 
-    *stag = choice & 4 ? take(in, 4) : sink ? sink->stag : mr ? mr->stag : 1;
-    *to = sink ? sink->to : mr ? (uintptr_t)mr->addr : 0;
+    *stag = choice & 4 ? take(in, 4) : sink ? sink->stag : read ? read->stag : mr ? mr->stag : 1;
+    *to = sink ? sink->to : read ? 0 : mr ? (uintptr_t)mr->addr : 0;
     if (choice & 8)
         *to += (uint64_t)(int64_t)(int16_t)take(in, 2);
 }
@@ -274,6 +277,11 @@ static size_t put_write_record(struct input *in, unsigned rank, struct dw_ddp_he
     uint32_t id = known_id(in), offset = take(in, 2), total = take(in, 2);
     const struct dw_record *sink = known_sink(rank, id);
 
+    const struct dw_ud_read *read = w.rd ? NULL : dw_map_get(&dw_ud_qp_of(w.qp)->reads.by_id, id);
+    if (read && !(total & 1)) {
+        total = read->total;
+        offset %= total;
+    }
     if (sink && !(total & 1)) {
         total = sink->in.total;
         offset %= total;
@@ -425,6 +433,19 @@ static void deliver(struct input *in)
     poll_once();
 }
 
+/* The last one: all of what has come is valid, and not all has. */
+static void look_at_read(void)
+{
+    struct diwarp_read_info info;
+    struct diwarp_range ranges[4];
+    if (diwarp_query_read(w.qp, 0, &info))
+        return;
+    require(info.valid_bytes < info.length && info.length <= LOCAL_BYTES);
+    const unsigned count = diwarp_read_ranges(w.qp, 0, ranges, 4);
+    for (unsigned i = 0; i < count && i < 4; i++)
+        require(ranges[i].start < ranges[i].end && ranges[i].end <= info.length);
+}
+
 static void step(struct input *in)
 {
     switch (take(in, 1) % 12) {
@@ -437,6 +458,7 @@ static void step(struct input *in)
     case 2:
         w.now_ns += (uint64_t)take(in, 2) * 100000;
         poll_once();
+        look_at_read();
         break;
     case 3:
         if (w.held)

@@ -108,7 +108,7 @@ static int open_qp(struct end *end, enum diwarp_qp_type type)
     struct diwarp_qp_attr attr = qp_attr_of(type);
 
     attr.cq = end->cq;
-    attr.record_time_ns = TIMEOUT_NS;
+    attr.record_time_ns = attr.read_time_ns = TIMEOUT_NS;
     int rc = diwarp_create_qp(end->pd, &attr, &end->qp, NULL);
     if (!rc)
         diwarp_query_address(end->qp, &end->address);
@@ -355,6 +355,8 @@ static void ud_traffic(void)
     POLL_UNTIL(a.done == posted);
     if (!failing.refused)
         POLL_UNTIL(b.recvs == posted);
+    (void)post_to_b(IBV_WR_RDMA_READ, local, SEND_BYTES, 0);
+    POLL_UNTIL(a.done == posted);
 }
 
 static int rc_open(void)

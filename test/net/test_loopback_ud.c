@@ -139,7 +139,8 @@ static void ud_recv__posts_are_bounded_and_checked(void **state)
     assert_int_equal(post(&pair.a, pair.ab, IBV_WR_SEND, buf_a, 1, 0, 0, NULL, 0), 0);
     RUN_UNTIL(pair.b.recvs == 1, &pair.a, &pair.b);
     assert_int_equal(post_recv(&pair.b, buf_b, 10, 0), 0);
-    assert_int_equal(post(&pair.a, pair.ab, IBV_WR_RDMA_READ, buf_a, 1, 0, 0, pair.mr, 0), -EINVAL);
+    assert_int_equal(
+        post(&pair.a, pair.ab, IBV_WR_ATOMIC_FETCH_AND_ADD, buf_a, 8, 0, 0, pair.mr, 0), -EINVAL);
     pair_close(&pair);
 }
 

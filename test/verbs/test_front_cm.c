@@ -315,15 +315,31 @@ static void listener__has_a_backlog(void **state)
     assert_true(is_readable(listener.channel->fd, 2000));
     send_all(third, bytes, count);
     assert_int_equal(reason_of_end(third, 2000), DV_CM_NO_RESOURCES);
-    assert_int_equal(rdma_accept(caller, NULL), -1); /* the one that gave up */
-    stop_listening(&listener);                       /* with an event that nobody took */
+    assert_int_equal(rdma_accept(caller, NULL), -1);   /* the one that gave up */
+    assert_int_equal(rdma_destroy_id(listener.id), 0); /* with an event that nobody took */
     assert_int_equal(reason_of_end(second, 2000), 0);
     assert_int_equal(rdma_destroy_id(caller), 0);
+    rdma_destroy_event_channel(listener.channel);
     close(second);
     close(third);
 }
 
 static atomic_bool destroyed;
+
+static void bind__takes_a_device_by_no_address_of_all_hosts(void **state)
+{
+    (void)state;
+    const uint32_t any[] = {INADDR_ANY, INADDR_LOOPBACK};
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(any[i])}};
+        struct rdma_cm_id *id;
+        assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&address), 0);
+        assert_null(id->verbs);
+        assert_int_not_equal(rdma_get_src_port(id), 0);
+        assert_int_equal(rdma_destroy_id(id), 0);
+    }
+}
 
 static void *destroy(void *id)
 {
@@ -364,6 +380,7 @@ int main(void)
         cmocka_unit_test(listener__does_not_wait_for_the_silent),
         cmocka_unit_test(listener__tells_the_program_what_was_sent),
         cmocka_unit_test(listener__has_a_backlog),
+        cmocka_unit_test(bind__takes_a_device_by_no_address_of_all_hosts),
         cmocka_unit_test(id__stays_until_its_event_is_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
