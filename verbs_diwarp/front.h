@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_group.h"
 #include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"
 
