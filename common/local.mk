@@ -167,7 +167,7 @@ CORE_LIBS = libdiwarp_whole.la
 libdiwarp_whole_la_SOURCES =
 libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 
-include_HEADERS = common/include/diwarp.h common/include/diwarp_helper.h \
+include_HEADERS = common/include/diwarp.h common/include/diwarp_group.h common/include/diwarp_helper.h \
 	common/include/diwarp_rc.h
 
 bin_PROGRAMS += diwarp_info diwarp_ping

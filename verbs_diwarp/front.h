@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "common/include/diwarp.h"
+#include "common/include/diwarp_group.h"
 #include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"
 
@@ -155,6 +156,7 @@ struct dv_srq {
 struct dv_rc;
 struct dv_rd;
 struct dv_rdma;
+struct dv_membership; /* mcast.c */
 
 /* Where a request goes, of UD and RD: verbs have no room for it beside what RDMA needs. */
 struct dv_to {
@@ -167,8 +169,6 @@ struct dv_send_wr {
     struct ibv_send_wr wr; /* first: wr.next leads to another of these */
     struct dv_to to;
 };
-
-struct dv_membership; /* mcast.c */
 
 struct dv_qp {
     struct ibv_qp_ex ex;

@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 
+#include "verbs_diwarp/mcast.h"
+
 /* The header of a datagram with GIDs (InfiniBand 8.3). RoCE version 2 has an IPv4 header in its
  * last 20 bytes instead (annex A17.4.5.2), but programs look for the GIDs: UCX drops what has none
  * of its own there. */
@@ -16,5 +18,6 @@ void dv_make_grh(const struct dv_context *context, const struct diwarp_wc *done,
                           .hop_limit = 64};
     dv_put_gid(&grh.sgid, (const uint8_t *)&source);
     dv_put_gid(&grh.dgid, context->gids[0].ip);
+    dv_mcast_put_gid(context->qps[done->wc.qp_num & DV_INDEX_MASK], done, &grh.dgid);
     *made = grh;
 }

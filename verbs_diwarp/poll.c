@@ -12,7 +12,6 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/grh.h"
-#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rd.h"
@@ -27,7 +26,6 @@ static void put_grh(const struct dv_context *context, const struct dv_recv *recv
 {
     struct ibv_grh grh;
     dv_make_grh(context, done, &grh);
-    dv_mcast_put_gid(context->qps[done->wc.qp_num & DV_INDEX_MASK], done, &grh.dgid);
     const uint8_t *from = (const uint8_t *)&grh;
     for (unsigned i = 0; i < recv->lead_count; i++) {
         memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);

@@ -7,6 +7,7 @@
 
 #include "verbs_diwarp/ah.h"
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
@@ -95,7 +96,8 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge || !to->ah ||
         to->ah->context != dv_ibv_qp(qp)->context ||
         dv_root_of(to->ah->pd) != dv_root_of(dv_ibv_qp(qp)->pd) ||
-        !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)))
+        !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)) ||
+        (wr->opcode == IBV_WR_RDMA_READ && to->qpn == DV_MCAST_QPN))
         return EINVAL;
     if (before >= (qp->rd ? dv_rd_room(qp) : dv_rdma_room(qp, wr)))
         return ENOMEM;

@@ -39,9 +39,9 @@ static int open_core(struct dv_qp *qp)
     attr.qpn = dv_ibv_qp(qp)->qp_num;
     attr.qkey = dv_random_qkey();
     attr.recv_lead_bytes = DV_GRH_BYTES;
-    dv_rdma_set_attr(qp, &attr);
     attr.srq = srq ? srq->core : NULL;
     attr.block_self = qp->block_self;
+    dv_rdma_set_attr(qp, &attr);
     const int rc =
         diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);
     return rc ? rc : dv_mcast_reopen(qp);

@@ -3,6 +3,7 @@
  * descriptor, so that a run costs one system call however many there are. */
 #pragma once
 
+#include "common/include/diwarp_group.h"
 #include "common/rnic/qp.h"
 #include "common/wire/ddp.h"
 

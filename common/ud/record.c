@@ -131,7 +131,7 @@ uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *sour
     if (!dw_segment_write_record(segment, &wr, &data, &length))
         return &counters->drop_header;
     if (!(wr.id & DW_RECORD_ID_FROM_SOURCE))
-        return dw_ud_on_answer(ud, source, segment, &wr);
+        return source->group ? &counters->drop_header : dw_ud_on_answer(ud, source, segment, &wr);
     const uint64_t to = ddp->to - wr.offset;
     /* The whole record must be allowed: its map is of memory the application gave. */
     if (ddp->to < wr.offset || dw_mr_check(&ud->qp.pd->mrs, &source->name, ddp->stag, to, wr.total,

@@ -36,6 +36,8 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     const bool write = wr->opcode == IBV_WR_RDMA_WRITE, imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const enum dw_ud_kind kind = write ? DW_UD_RECORD : DW_UD_SEND;
     const uint32_t qkey = remote_qkey(qp, wr);
+    if (wr->opcode == IBV_WR_RDMA_READ && ah->qpn == DW_QPN_GROUP) /* who would answer? */
+        return -EINVAL;
     if (wr->opcode == IBV_WR_RDMA_READ)
         return dw_ud_post_read(ud, ah, wr, qkey, now_ns);
     if (!write && !imm && wr->opcode != IBV_WR_SEND)

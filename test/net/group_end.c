@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "common/include/diwarp.h"
+#include "common/include/diwarp_group.h"
 
 #define QKEY         0x77
 #define STAG         0x5ca1e

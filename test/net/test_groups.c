@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/include/diwarp_group.h"
 #include "test/net/forge.h"
 #include "test/net/node.h"
 
@@ -176,15 +177,28 @@ static void group_send__of_another_q_key_or_token_is_dropped(void **state)
     three_close(&three);
 }
 
-/* A datagram to a group that names one QP, or is of RD; and one to the port that names the group.
- */
+/* One of rank 9, who knows the group's token and Q_Key. */
+static void forger_to_group(struct forger *forger, const struct three *three)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(three->group.port)};
+    const struct in_addr interface = {htonl(INADDR_LOOPBACK)};
+
+    forger_open(forger, &three->b.address, DW_LLP_UD, 9);
+    memcpy(&name.sin_addr, three->group.ip, 4);
+    assert_int_equal(
+        setsockopt(forger->fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface), 0);
+    assert_int_equal(connect(forger->fd, (struct sockaddr *)&name, sizeof name), 0);
+    forger->header.token = three->group.token;
+    forger->header.psn = QKEY;
+    forger->header.dst_qpn = DW_QPN_GROUP;
+}
+
+/* A datagram to the port that names the group; and one to the group that names a QP. */
 static void group_datagram__that_is_not_for_all_is_dropped(void **state)
 {
     (void)state;
     static struct forger forger;
     struct three three;
-    struct sockaddr_in name = {.sin_family = AF_INET};
-    const struct in_addr interface = {htonl(INADDR_LOOPBACK)};
     const struct dw_ddp_header ddp = {.opcode = DW_RDMAP_SEND, .last = true, .msn = 1};
     const uint8_t data[] = {1, 2, 3};
     three_open(&three);
@@ -198,15 +212,10 @@ static void group_datagram__that_is_not_for_all_is_dropped(void **state)
     forge_segment(&forger, &ddp, NULL, 0, data, sizeof data);
     forge_send(&forger);
     RUN_UNTIL(three.b.counters->drop_qpn == 1, &three.b);
+    forger_close(&forger);
 
-    memcpy(&name.sin_addr, three.group.ip, 4);
-    name.sin_port = htons(three.group.port);
-    assert_int_equal(
-        setsockopt(forger.fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface), 0);
-    assert_int_equal(connect(forger.fd, (struct sockaddr *)&name, sizeof name), 0);
-    forger.header.token = three.group.token;
+    forger_to_group(&forger, &three);
     forger.header.dst_qpn = three.b.address.qpn;
-    forger.header.number = 1;
     forge_begin(&forger);
     forge_segment(&forger, &ddp, NULL, 0, data, sizeof data);
     forge_send(&forger);
@@ -356,6 +365,36 @@ static void group_record__outside_its_window_is_dropped(void **state)
     RUN_UNTIL(three.c.counters->drop_stag == count + 1, &three.c);
     for (unsigned i = 0; i < 5200; i++)
         assert_int_equal(buf_b[i], 0xee);
+    three_close(&three);
+}
+
+/* Nobody can be asked for memory by way of a group, nor would one know who answers. */
+static void group_read__is_refused(void **state)
+{
+    (void)state;
+    static struct forger forger;
+    const struct dw_ddp_header ddp = {
+        .opcode = DW_RDMAP_READ_REQUEST, .last = true, .qn = DW_QN_REQUEST, .msn = 1};
+    const uint8_t request[DW_READ_REQUEST_BYTES] = {0};
+    struct three three;
+    three_open(&three);
+    struct diwarp_mr *mr = attach_window(&three.b, &three.group, buf_b, 5000);
+    assert_int_equal(post(&three.a, three.to_group, IBV_WR_RDMA_READ, buf_a, 100, 0, 0, mr, 0),
+                     -EINVAL);
+
+    forger_to_group(&forger, &three);
+    forge_begin(&forger);
+    forge_segment(&forger, &ddp, request, sizeof request, NULL, 0);
+    forge_send(&forger);
+    RUN_UNTIL(three.b.counters->drop_stag == 1, &three.b);
+    /* An answer, of which the id was the reader's. */
+    forger.header.number++;
+    forge_begin(&forger);
+    forge_write_record(&forger, 1, STAG, 0, 0, 100, buf_a, 100);
+    forge_send(&forger);
+    RUN_UNTIL(three.b.counters->drop_header == 1, &three.b);
+    forger_close(&forger);
+    diwarp_dereg_mr(mr);
     three_close(&three);
 }
 
@@ -515,6 +554,7 @@ int main(void)
         cmocka_unit_test(group_send__to_the_senders_own_device),
         cmocka_unit_test(group_record__comes_to_each_members_region),
         cmocka_unit_test(group_record__outside_its_window_is_dropped),
+        cmocka_unit_test(group_read__is_refused),
         cmocka_unit_test(group__of_bad_parameters_is_refused),
         cmocka_unit_test(group__no_more_than_the_bound),
         cmocka_unit_test(group__with_authentication_is_refused),

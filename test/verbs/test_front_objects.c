@@ -76,8 +76,7 @@ static void create__refuses(void **state)
     assert_null(ibv_create_ah(end->pd, &ah)); /* no GID */
     ah.is_global = 1;
     assert_null(ibv_create_ah(end->pd, &ah)); /* not of IPv4 */
-    static const uint8_t no_hosts[][4] = {
-        {0}, {224, 0, 0, 1}, {239, 1, 2, 3}, {255, 255, 255, 255}, {127, 255, 255, 255}};
+    static const uint8_t no_hosts[][4] = {{0}, {255, 255, 255, 255}};
     for (unsigned i = 0; i < sizeof no_hosts / sizeof *no_hosts; i++) {
         ah.grh.dgid = gid_of(no_hosts[i]);
         errno = 0;
