@@ -104,8 +104,11 @@ int dv_progress(struct dv_context *context)
         n = diwarp_poll_cq(context->core, BATCH, done);
         context->done = done;
         context->done_count = n;
-        for (int i = 0; i < n; i++)
-            deliver(context, &done[i]);
+        for (int i = 0; i < n; i++) {
+            const struct diwarp_wc one = done[i];
+            done[i] = (struct diwarp_wc){0}; /* not told again where its queue pair goes */
+            deliver(context, &one);
+        }
         context->done_count = 0;
         all += n > 0 ? n : 0;
     } while (n == BATCH);
