@@ -65,7 +65,7 @@ static int by_key(const void *a, const void *b)
 static struct ibv_mr *region_of(const struct ibv_pd *pd, const struct ibv_sge *sge)
 {
     const struct ibv_mr wanted = {.lkey = sge->lkey};
-    struct ibv_mr *const *found = tfind(&wanted, &((const struct dv_pd *)pd)->regions, by_key);
+    struct ibv_mr *const *found = tfind(&wanted, &dv_root_of(pd)->regions, by_key);
     const uint64_t offset = found ? sge->addr - (uintptr_t)(*found)->addr : 0;
     const bool inside =
         found && offset <= (*found)->length && sge->length <= (*found)->length - offset;
