@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "common/include/diwarp_ud.h"
 #include "common/include/diwarp.h"
 
 #define AT_ONCE   8u

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs benchmark over diwarp's own API: UD, RD and RC. */
 #include "benchmarks/verbs_native.h"
+#include "common/include/diwarp_ud.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -168,7 +168,7 @@ libdiwarp_whole_la_SOURCES =
 libdiwarp_whole_la_LIBADD = libdiwarp_core.la libdiwarp_open.la
 
 include_HEADERS = common/include/diwarp.h common/include/diwarp_group.h common/include/diwarp_helper.h \
-	common/include/diwarp_rc.h
+	common/include/diwarp_rc.h common/include/diwarp_ud.h
 
 bin_PROGRAMS += diwarp_info diwarp_ping
 diwarp_info_SOURCES = common/tools/diwarp_info.c

@@ -356,6 +356,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_objects \
 	test/verbs/test_front_rc \
 	test/verbs/test_front_rc_errors \
+	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
 EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
@@ -369,6 +370,9 @@ test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_cq_ex_SOURCES = test/verbs/test_front_cq_ex.c test/verbs/end.c
 test_verbs_test_front_cq_ex_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rereg_SOURCES = test/verbs/test_front_rereg.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)

@@ -8,6 +8,7 @@
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rdma.h"
+#include "common/include/diwarp_ud.h"
 
 struct ibv_qp *diwarp_verbs_create_rd_qp(struct ibv_context *context,
                                          struct ibv_qp_init_attr_ex *attr)

@@ -174,7 +174,7 @@ static int check_rereg(const struct ibv_mr *mr, int flags, const struct ibv_pd *
     if (dv_is_gone(mr->context) || !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
         (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != mr->context)) ||
         (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
-        (flags & IBV_REREG_MR_CHANGE_ACCESS && !is_access((unsigned)access)))
+        (flags & IBV_REREG_MR_CHANGE_ACCESS ? !is_access((unsigned)access) : access != 0))
         return EINVAL;
     const bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
     return dv_is_mapped(moves ? addr : mr->addr, moves ? length : mr->length, writes) ? 0 : EFAULT;

@@ -6,6 +6,7 @@
 
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/diwarp_verbs.h"
+#include "common/include/diwarp_ud.h"
 
 #define MAX_READS  1024u
 #define PLACE_BITS 16

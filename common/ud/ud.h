@@ -7,6 +7,7 @@
 #include "common/rnic/groups.h"
 #include "common/rnic/srq.h"
 #include "common/ud/reads.h"
+#include "common/include/diwarp_ud.h"
 
 extern const struct dw_service dw_ud_service;
 

@@ -13,6 +13,7 @@
 #include "common/rnic/qp.h"
 #include "test/fuzz/input.h"
 #include "test/fuzz/memory_llp.h"
+#include "common/include/diwarp_ud.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

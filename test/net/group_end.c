@@ -14,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/include/diwarp_ud.h"
 #include "common/include/diwarp_group.h"
 
 #define QKEY         0x77

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "common/include/diwarp_ud.h"
 #include "common/include/diwarp_group.h"
 #include "common/include/diwarp_helper.h"
 #include "common/include/diwarp_rc.h"

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "common/include/diwarp_ud.h"
 #include "common/include/diwarp_group.h"
 #include "test/net/forge.h"
 #include "test/net/node.h"

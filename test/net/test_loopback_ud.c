@@ -11,6 +11,7 @@
 
 #include "test/net/forge.h"
 #include "test/net/node.h"
+#include "common/include/diwarp_ud.h"
 
 #define FORGER_RANK 9
 #define RECORD_ID   (DW_RECORD_ID_FROM_SOURCE | 77)

@@ -9,6 +9,7 @@
 
 #include "test/net/forge.h"
 #include "test/net/node.h"
+#include "common/include/diwarp_ud.h"
 
 #define FORGER_RANK 9
 #define REMOTE      (IBV_ACCESS_REMOTE_READ)

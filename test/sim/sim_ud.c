@@ -13,6 +13,7 @@
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_world.h"
+#include "common/include/diwarp_ud.h"
 
 /* Below what at-most-once remembers of a source, so that nothing is refused for its age. */
 #define MAX_OPS       60

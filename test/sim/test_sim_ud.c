@@ -12,6 +12,7 @@
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_fixture.h"
+#include "common/include/diwarp_ud.h"
 
 #define RECORD_BYTES 20000u
 #define RECORD_TIME  (50 * MS)

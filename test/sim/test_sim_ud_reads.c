@@ -12,6 +12,7 @@
 
 #include "common/ud/ud.h"
 #include "test/sim/sim_fixture.h"
+#include "common/include/diwarp_ud.h"
 
 #define READ_BYTES 20000u
 #define READ_TIME  (50 * MS)
