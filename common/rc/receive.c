@@ -25,6 +25,26 @@
 typedef int taker(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, const uint8_t *payload,
                   uint32_t bytes);
 
+static bool owes_data(const struct diwarp_rc_qp *qp)
+{
+    for (uint32_t i = 0; i < qp->responses.count; i++) {
+        const struct dw_rc_response *response = dw_ring_at(&qp->responses, sizeof *response, i);
+        if (!response->is_atomic && response->read.size)
+            return true;
+    }
+    return false;
+}
+
+/* Before the other side's request changes memory, the reads before it are answered, as far as TCP
+ * takes that now. Without a fence it may not rely on any order (RFC 5040 5.5, RFC 7306 7), yet
+ * UCX and Open MPI do, for adapters execute requests in theirs. 0 or -ECONNABORTED. */
+static int answer_reads_first(struct diwarp_rc_qp *qp)
+{
+    if (!qp->blocked && owes_data(qp))
+        dw_rc_flush(qp);
+    return qp->state == DW_RC_CLOSED ? -ECONNABORTED : 0;
+}
+
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
@@ -35,6 +55,8 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
     uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE);
     if (cause)
         return cause;
+    if (answer_reads_first(qp))
+        return -ECONNABORTED;
     dw_copy((void *)(uintptr_t)ddp->to, payload, bytes);
     qp->rc->device->served++;
     return 0;
@@ -165,6 +187,8 @@ static int on_atomic_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header
                                               IBV_ACCESS_REMOTE_ATOMIC);
     if (cause)
         return cause;
+    if (answer_reads_first(qp))
+        return -ECONNABORTED;
     const struct dw_rc_response response = {
         .is_atomic = true,
         .atomic = {.request_id = request.request_id, .original = dw_atomic_execute(&request)}};

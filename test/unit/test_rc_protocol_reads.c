@@ -278,6 +278,78 @@ static void rc_reads__a_response_ends_with_the_request_s_headers(void **state)
     close_end(&f);
 }
 
+/* ---- what follows a read -------------------------------------------------------------------- */
+
+static void write_new(struct forged *f, const struct diwarp_mr *mr, uint64_t to)
+{
+    const struct dw_ddp_header ddp = {.tagged = true, .last = true, .stag = mr->stag, .to = to};
+
+    send_segment(f, &ddp, "new data", 8);
+}
+
+static void add_one(struct forged *f, const struct diwarp_mr *mr, uint64_t to)
+{
+    const struct dw_ddp_header ddp = {
+        .last = true, .opcode = DW_RDMAP_ATOMIC_REQUEST, .qn = DW_QN_REQUEST, .msn = 2};
+    const struct dw_atomic_request request = {
+        .opcode = DW_ATOMIC_FETCH_ADD, .stag = mr->stag, .to = to, .add_swap = 1};
+    uint8_t body[DW_ATOMIC_REQUEST_BYTES];
+
+    dw_atomic_request_put(body, &request);
+    send_segment(f, &ddp, body, sizeof body);
+}
+
+/* No fence is needed for what comes at once. */
+static void rc_reads__see_nothing_that_follows(void **state)
+{
+    (void)state;
+    static void (*const changes[])(struct forged *, const struct diwarp_mr *,
+                                   uint64_t) = {write_new, add_one};
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024];
+
+    for (size_t i = 0; i < 2; i++) {
+        open_forged(&f, false);
+        send_rtr(&f);
+        uint8_t *word = f.region + (-(uintptr_t)f.region & 7);
+        const uint64_t to = (uintptr_t)word;
+        struct diwarp_mr *mr = diwarp_reg_mr(f.end.pd, word, 8, RIGHTS | IBV_ACCESS_REMOTE_ATOMIC);
+        memcpy(word, "old data", 8);
+        ask(&f, &(struct dw_read_request){.size = 8, .source_stag = mr->stag, .source_to = to}, 1);
+        changes[i](&f, mr, to);
+        assert_int_equal(read_segment(&f, &ddp, payload), 8);
+        assert_int_equal(ddp.opcode, DW_RDMAP_READ_RESPONSE);
+        assert_memory_equal(payload, "old data", 8);
+        assert_memory_not_equal(word, "old data", 8);
+        diwarp_dereg_mr(mr);
+        close_end(&f);
+    }
+}
+
+/* TCP takes none of the response: what follows does not wait for that. */
+static void rc_reads__hold_up_nothing(void **state)
+{
+    (void)state;
+    struct forged f;
+    struct dw_ddp_header ddp;
+    uint8_t payload[1024];
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    const uint64_t to = (uintptr_t)f.region;
+    const uint32_t room_bytes = f.net.room_bytes;
+    f.net.room_bytes = 1;
+    ask(&f, &(struct dw_read_request){.size = 8, .source_stag = f.mr->stag, .source_to = to}, 1);
+    write_new(&f, f.mr, to + 100);
+    for (unsigned i = 0; i < 40; i++)
+        rc_end_poll(&f.end);
+    assert_memory_equal(f.region + 100, "new data", 8);
+    f.net.room_bytes = room_bytes;
+    assert_int_equal(read_segment(&f, &ddp, payload), 8);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +361,8 @@ int main(void)
         cmocka_unit_test(rc_reads__an_end_in_a_response_is_no_order),
         cmocka_unit_test(rc_reads__an_end_in_a_write_is_no_order),
         cmocka_unit_test(rc_reads__a_response_ends_with_the_request_s_headers),
+        cmocka_unit_test(rc_reads__see_nothing_that_follows),
+        cmocka_unit_test(rc_reads__hold_up_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
