@@ -52,6 +52,7 @@ static struct account account_of(const struct ibv_async_event *event)
     case IBV_EVENT_CQ_ERR:
         return (struct account){&cq->mutex, &cq->cond, &cq->async_events_completed,
                                 &dv_cq_of(cq)->async_events};
+    case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return (struct account){&qp->mutex, &qp->cond, &qp->events_completed,
                                 &dv_qp_of(qp)->async_events};
@@ -135,6 +136,7 @@ static struct ibv_context *context_of(const struct ibv_async_event *event)
     switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
         return event->element.cq->context;
+    case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return event->element.qp->context;
     case IBV_EVENT_SRQ_LIMIT_REACHED:

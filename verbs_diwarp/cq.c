@@ -122,6 +122,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv_cq)
     pthread_cond_destroy(&ibv_cq->cond);
     free(cq->entries);
     cq->entries = NULL;
+    cq->count = 0;
     dv_bury(cq, &ibv_cq->context);
     return 0;
 }

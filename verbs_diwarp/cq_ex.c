@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "verbs_diwarp/cq.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/poll.h"
 
 #define TIMESTAMPS \
@@ -54,7 +55,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 /* Where it finds nothing, no ibv_end_poll() follows. */
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-    if (attr->comp_mask)
+    if (attr->comp_mask || dv_is_gone(of_ex(ex)->cq.context))
         return EINVAL;
     if (!of_ex(ex)->single_threaded)
         pthread_mutex_lock(&of_ex(ex)->polling);

@@ -48,8 +48,9 @@ struct ibv_qp *diwarp_verbs_create_rd_qp(struct ibv_context *context,
  * Such a write completes at its source when it has left. At its target the segments that arrive are
  * placed, in any order; then comes a completion of opcode DIWARP_VERBS_WC_RECORD in the receive CQ,
  * which takes no receive: byte_len bytes are valid, of a record that is full, or whose time was
- * over. wr_id is its handle, until it is released. Records that were not released count against
- * cap.max_recv_wr; when so many are under way, others are lost.
+ * over. wr_id is its handle, until it is released. At most cap.max_recv_wr (of an SRQ: its max_wr)
+ * are under way or not released, of one source no more than it leaves to others, which is half of
+ * them; further ones are lost.
  *
  * A read completes with IBV_WC_SUCCESS when all of it has come; with IBV_WC_RESP_TIMEOUT_ERR when
  * its time is over: whether the request was lost, was refused, or some of the answer was lost, is

@@ -2,6 +2,8 @@
 /* Groups: an MGID says all that there is to know of one. IPv4 carries them all, by one UDP port. */
 #include "verbs_diwarp/mcast.h"
 
+#include "verbs_diwarp/graves.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -137,6 +139,7 @@ void dv_mcast_fini(struct dv_qp *qp)
         next = member->next;
         free(member);
     }
+    qp->memberships = NULL;
 }
 
 void dv_mcast_put_gid(const struct dv_qp *qp, const struct diwarp_wc *done, union ibv_gid *gid)
@@ -154,7 +157,7 @@ static int change(struct ibv_qp *qp, const union ibv_gid *gid,
                   int (*by)(struct dv_qp *qp, const union ibv_gid *mgid))
 {
     struct dv_context *context = dv_context_of(qp->context);
-    if (qp->qp_type != IBV_QPT_UD || !gid || !dv_is_group(context, gid))
+    if (dv_is_gone(qp->context) || qp->qp_type != IBV_QPT_UD || !gid || !dv_is_group(context, gid))
         return EINVAL;
     dv_lock(context);
     const int rc = -by(dv_qp_of(qp), gid);

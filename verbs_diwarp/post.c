@@ -51,7 +51,7 @@ static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
         return rc;
     struct diwarp_qp_info info;
     diwarp_query_qp(qp->core, &info);
-    struct pollfd room = {.fd = info.fd, .events = POLLOUT};
+    struct pollfd room = {.fd = info.send_fd, .events = POLLOUT};
     return poll(&room, 1, ROOM_WAIT_MS) == 1 ? diwarp_post_send(qp->core, out) : rc;
 }
 
@@ -89,7 +89,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
         return EINVAL;
     if (qp->rc)
         return is_in_error(qp) ? 0 : check_rc_send(qp, wr, before);
-    if (before >= qp->cap.max_send_wr - qp->unpolled)
+    if ((uint64_t)qp->unpolled + before >= qp->cap.max_send_wr)
         return ENOMEM;
     if (is_in_error(qp))
         return 0;
@@ -144,6 +144,8 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
     if (status) { /* a queue pair of UD goes on: RESET heals SQE */
         complete_send(qp, wr, status);
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
+    } else if (wr->opcode == IBV_WR_RDMA_READ) { /* its request is lost: no answer comes */
+        complete_send(qp, wr, IBV_WC_RESP_TIMEOUT_ERR);
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
         complete_send(qp, wr, IBV_WC_SUCCESS);
     }

@@ -34,7 +34,8 @@ static int open_core(struct dv_qp *qp)
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_UD;
     attr.cq = context->core;
-    attr.max_recv_wr = qp->cap.max_recv_wr ? qp->cap.max_recv_wr : 1;
+    const uint32_t recvs = srq ? srq->max_wr : qp->cap.max_recv_wr;
+    attr.max_recv_wr = recvs ? recvs : 1; /* and so many records */
     attr.max_msg_bytes = DV_UD_MSG_BYTES;
     attr.qpn = dv_ibv_qp(qp)->qp_num;
     attr.qkey = dv_random_qkey();
@@ -50,9 +51,9 @@ static int open_core(struct dv_qp *qp)
 /* What an SRQ's receives completed with is told first: else their places would stay taken. */
 static void close_core(struct dv_qp *qp)
 {
-    dv_rdma_forget(qp);
     if (qp->core && dv_ibv_qp(qp)->srq)
         (void)dv_progress(dv_context_of(dv_ibv_qp(qp)->context));
+    dv_rdma_forget(qp);
     if (qp->core)
         diwarp_destroy_qp(qp->core);
     qp->core = NULL;
@@ -243,19 +244,20 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
 /* Anew, under the same number. Without memory for that it is in error, where nothing uses it. */
 static int reset(struct dv_qp *qp)
 {
-    dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
-    dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
-    qp->unpolled = 0;
+    int rc = 0;
     dv_mw_leave(qp);
     if (qp->rc) {
         dv_rc_reset(qp);
-        return 0;
-    }
-    if (!qp->rd) {
+    } else if (qp->rd) {
+        rc = -dv_rd_open(qp);
+    } else {
         close_core(qp);
         dv_recvs_clear(&qp->recvs);
+        rc = -open_core(qp);
     }
-    const int rc = -(qp->rd ? dv_rd_open(qp) : open_core(qp));
+    dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
+    dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
+    qp->unpolled = 0;
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     return rc;
@@ -276,8 +278,7 @@ static void fail(struct dv_qp *qp)
     }
     if (qp->core)
         diwarp_set_qkey(qp->core, dv_random_qkey());
-    while (dv_progress(dv_context_of(dv_ibv_qp(qp)->context)) > 0)
-        ;
+    read_all(dv_context_of(dv_ibv_qp(qp)->context));
     dv_flush_recvs(qp);
 }
 

@@ -70,6 +70,8 @@ void dv_rdma_set_attr(const struct dv_qp *qp, struct diwarp_qp_attr *attr)
 {
     if (qp->rdma)
         attr->max_reads = qp->rdma->max_reads;
+    else
+        attr->max_answers = 0; /* a program that knows nothing of reads sends none to anybody */
 }
 
 /* ---- requests ---- */

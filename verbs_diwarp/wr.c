@@ -18,9 +18,13 @@ struct dv_builder {
     int error;
 };
 
+/* Of queue pairs that were destroyed. */
+static struct dv_builder of_gone = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
 static struct dv_builder *builder_of(struct ibv_qp_ex *ex)
 {
-    return dv_qp_of(&ex->qp_base)->builder;
+    struct dv_builder *builder = dv_qp_of(&ex->qp_base)->builder;
+    return builder ? builder : &of_gone;
 }
 
 static void start(struct ibv_qp_ex *ex)
@@ -28,7 +32,7 @@ static void start(struct ibv_qp_ex *ex)
     struct dv_builder *builder = builder_of(ex);
     pthread_mutex_lock(&builder->mutex);
     builder->count = 0;
-    builder->error = 0;
+    builder->error = builder == &of_gone ? EINVAL : 0;
 }
 
 static void abort_all(struct ibv_qp_ex *ex)
@@ -46,7 +50,7 @@ static void begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, __be32 imm_da
 {
     struct dv_builder *builder = builder_of(ex);
     if (builder->count == builder->room) {
-        builder->error = ENOMEM;
+        builder->error = builder->error ? builder->error : ENOMEM;
         return;
     }
     struct ibv_send_wr *before = current(ex);

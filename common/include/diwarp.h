@@ -400,6 +400,7 @@ struct diwarp_qp_info {
     uint32_t max_inline_bytes; /* largest write without a record */
     int fd;                    /* readable when the RNIC has work; for poll(2) only. Another one
                                 * once a QP of the device has been attached to a group */
+    int send_fd;               /* writable when what a post was refused for (-EAGAIN) may go */
 };
 DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
 DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);

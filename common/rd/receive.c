@@ -72,13 +72,13 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
 
 static bool brings_a_send(const struct dw_arrival *arrival)
 {
-    struct diwarp_counters unused;
+    struct diwarp_counters unused = {0};
     struct dw_segment segment;
     uint32_t offset = 0;
     bool brings = false;
     while (!brings &&
            dw_segment_next(&unused, arrival->segments, arrival->segments_len, &offset, &segment))
-        brings = segment.ddp.opcode == DW_RDMAP_SEND || segment.ddp.opcode == DW_RDMAP_SEND_IMM;
+        brings = dw_rdmap_is_send(segment.ddp.opcode);
     return brings;
 }
 

@@ -294,6 +294,8 @@ static void drop_if_empty(struct dw_port *port, struct group *group)
 {
     if (!dw_list_empty(&group->members))
         return;
+    /* Closed alone, a child process of ours keeps it, and the descriptor would tell of it. */
+    (void)epoll_ctl(port->groups->runner.fd, EPOLL_CTL_DEL, group->socket.llp->fd, NULL);
     group->socket.llp->ops->close(group->socket.llp);
     dw_list_remove(&group->link);
     port->groups->count--;

@@ -26,7 +26,7 @@ struct dw_groups {
 static inline bool dw_window_admits(const struct dw_window *window, struct dw_ddp_header *ddp)
 {
     if (!ddp->tagged)
-        return ddp->opcode == DW_RDMAP_SEND || ddp->opcode == DW_RDMAP_SEND_IMM;
+        return dw_rdmap_is_send(ddp->opcode);
     if (ddp->opcode != DW_RDMAP_WRITE_RECORD || !window->own_stag || ddp->stag != window->stag ||
         ddp->to > window->length)
         return false;

@@ -206,6 +206,8 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     dw_groups_leave(qp);
     qp->service->destroy(qp);
+    if (qp->counts_recvs && qp->recv_room <= 0 && qp->service->on_recv_room)
+        qp->service->on_recv_room(qp->state); /* nobody waits for this one any more */
     dw_cq_forget(qp->cq, qp->num, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
@@ -304,6 +306,7 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .gro = llp->gro,
         .max_inline_bytes = qp->service->max_inline_bytes,
         .fd = qp->port->groups ? qp->port->groups->all_fd : llp->fd,
+        .send_fd = llp->fd,
     };
 }
 

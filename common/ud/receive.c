@@ -156,12 +156,6 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     return NULL;
 }
 
-/* Invalidation is of connections. */
-static bool is_send(uint8_t opcode)
-{
-    return opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_SE || dw_rdmap_has_immediate(opcode);
-}
-
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns)
 {
@@ -180,7 +174,7 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
         uint64_t *wrong = &counters->drop_header;
         if (arrival->group && !dw_window_admits(arrival->window, &segment.ddp))
             wrong = &counters->drop_stag;
-        else if (is_send(segment.ddp.opcode))
+        else if (dw_rdmap_is_send(segment.ddp.opcode))
             wrong = on_send(ud, source, &segment, now_ns);
         else if (segment.ddp.opcode == DW_RDMAP_WRITE_RECORD)
             wrong = dw_ud_on_record_segment(ud, source, &segment, now_ns);

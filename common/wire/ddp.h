@@ -39,6 +39,12 @@ static inline bool dw_rdmap_invalidates(uint8_t opcode)
     return opcode == DW_RDMAP_SEND_INVALIDATE || opcode == DW_RDMAP_SEND_SE_INVALIDATE;
 }
 
+/* Over datagrams, where none invalidates. */
+static inline bool dw_rdmap_is_send(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_SE || dw_rdmap_has_immediate(opcode);
+}
+
 /* Asks for an event at the other side (RFC 5040 5.3). */
 static inline bool dw_rdmap_is_solicited(uint8_t opcode)
 {

@@ -88,6 +88,14 @@ void dw_intro_put(uint8_t *buf, const struct dw_intro *h)
     memcpy(buf + 16, h->ip, ipv6 ? 16 : 4);
 }
 
+/* No group: what is sent there comes to many. */
+static bool is_of_a_host(const uint8_t *ip, bool ipv6)
+{
+    static const uint8_t unspecified[16];
+    return ipv6 ? ip[0] != 0xff && memcmp(ip, unspecified, sizeof unspecified) != 0
+                : ip[0] && ip[0] < 224;
+}
+
 int dw_intro_get(struct dw_intro *h, const uint8_t *buf, size_t len)
 {
     static const uint8_t zeros[12];
@@ -99,7 +107,7 @@ int dw_intro_get(struct dw_intro *h, const uint8_t *buf, size_t len)
     memcpy(h->ip, buf + 16, sizeof h->ip);
     if ((buf[8] != 4 && buf[8] != 6) || h->flow >= DIWARP_MAX_FLOWS || dw_get_be16(buf + 14) ||
         (buf[8] == 4 && memcmp(buf + 20, zeros, sizeof zeros) != 0) || !h->port ||
-        h->mtu_bytes < DW_MTU_MIN_BYTES)
+        h->mtu_bytes < DW_MTU_MIN_BYTES || !is_of_a_host(h->ip, buf[8] == 6))
         return -EPROTO;
     return 0;
 }

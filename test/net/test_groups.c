@@ -87,6 +87,7 @@ static int send_to(struct node *node, struct diwarp_ah *ah, uint32_t length, uin
         .wr = {.sg_list = &sge,
                .num_sge = 1,
                .opcode = IBV_WR_SEND_WITH_IMM,
+               .send_flags = length % 3 ? IBV_SEND_SOLICITED : 0,
                .imm_data = 77,
                .wr.ud.remote_qkey = qkey},
         .ah = ah,
@@ -119,6 +120,7 @@ static void group_send__comes_to_each_member(void **state)
         assert_filled(buf_c, sizes[i], i);
         assert_int_equal(three.b.last.wc.byte_len, sizes[i]);
         assert_int_equal(three.b.last.wc.imm_data, 77);
+        assert_int_equal(!(three.b.last.wc.wc_flags & DIWARP_WC_SOLICITED), sizes[i] % 3 == 0);
         assert_int_equal(three.b.last.src.rank, 1);
         assert_int_equal(three.b.last.wc.src_qp, three.a.address.qpn);
         assert_int_equal(three.b.last.group, three.group.token);

@@ -411,6 +411,36 @@ static void intro_get__flow(void **state)
     }
 }
 
+static void intro_get__no_group(void **state)
+{
+    static const struct {
+        uint8_t family, ip[16];
+        int expected;
+    } cases[] = {
+        {AF_INET, {10, 0, 0, 1}, 0},
+        {AF_INET, {127, 0, 0, 1}, 0},
+        {AF_INET, {223, 255, 255, 254}, 0},
+        {AF_INET, {0}, -EPROTO},
+        {AF_INET, {0, 0, 0, 1}, -EPROTO},
+        {AF_INET, {224, 0, 0, 1}, -EPROTO},
+        {AF_INET, {255, 255, 255, 255}, -EPROTO},
+        {AF_INET6, {0xfe, 0x80, [15] = 1}, 0},
+        {AF_INET6, {[15] = 1}, 0},
+        {AF_INET6, {0}, -EPROTO},
+        {AF_INET6, {0xff, 0x02, [15] = 1}, -EPROTO},
+    };
+    uint8_t buf[DW_INTRO_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct dw_intro intro = intro_ipv4;
+        intro.family = cases[i].family;
+        memcpy(intro.ip, cases[i].ip, sizeof intro.ip);
+        dw_intro_put(buf, &intro);
+        assert_int_equal(dw_intro_get(&intro, buf, sizeof buf), cases[i].expected);
+    }
+}
+
 static void intro_get__reserved_bits(void **state)
 {
     uint8_t buf[DW_INTRO_BYTES];
@@ -468,6 +498,7 @@ int main(void)
         cmocka_unit_test(intro_get__truncated),
         cmocka_unit_test(intro_get__family),
         cmocka_unit_test(intro_get__flow),
+        cmocka_unit_test(intro_get__no_group),
         cmocka_unit_test(intro_get__reserved_bits),
         cmocka_unit_test(intro_get__port_and_mtu),
     };

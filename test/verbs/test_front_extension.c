@@ -275,6 +275,28 @@ static void ud_read__whole_or_expired(void **state)
     close_both();
 }
 
+/* test/verbs/run prohibits this address: what never left fails. */
+static void ud_read__to_where_none_may_go(void **state)
+{
+    (void)state;
+    struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1};
+    open_both(false);
+    struct ibv_ah *good = sides[0]->ah;
+    attr.grh.dgid = gid_of((const uint8_t[]){127, 99, 0, 1});
+    sides[0]->ah = ibv_create_ah(sides[0]->pd, &attr);
+    assert_non_null(sides[0]->ah);
+    for (unsigned i = 0; i < 2 * ROOM; i++) {
+        const unsigned flags = i % 2 ? IBV_SEND_SIGNALED : 0;
+        assert_int_equal(post_keyed(IBV_WR_RDMA_READ, 5, 100, 0, sides[1]->mr->rkey, flags), 0);
+        (void)done(5, IBV_WC_RESP_TIMEOUT_ERR);
+    }
+    assert_int_equal(ibv_destroy_ah(sides[0]->ah), 0);
+    sides[0]->ah = good;
+    assert_int_equal(post(IBV_WR_RDMA_READ, 6, 100, 0), 0);
+    (void)done(6, IBV_WC_SUCCESS);
+    close_both();
+}
+
 static void ud_rdma__bad_requests(void **state)
 {
     (void)state;
@@ -474,6 +496,7 @@ int main(void)
         cmocka_unit_test(ud_write__record_is_handed_over),
         cmocka_unit_test(ud_write__to_others__is_not_told),
         cmocka_unit_test(ud_read__whole_or_expired),
+        cmocka_unit_test(ud_read__to_where_none_may_go),
         cmocka_unit_test(ud_rdma__bad_requests),
         cmocka_unit_test(rd__sends_writes_reads_atomics),
         cmocka_unit_test(rd__without_receives__sends_wait),

@@ -188,10 +188,26 @@ static void objects__are_gone(void **state)
     struct ibv_ah *ah = ibv_create_ah(end->pd, &ah_attr);
     struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
     struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
-    assert_true(pd && cq && srq && mr && ah && mw && qp);
+    struct ibv_qp_init_attr_ex ex_attr = {.qp_type = IBV_QPT_UD,
+                                          .send_cq = end->send_cq,
+                                          .recv_cq = end->recv_cq,
+                                          .cap = attr.cap,
+                                          .pd = end->pd,
+                                          .comp_mask =
+                                              IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                          .send_ops_flags = IBV_QP_EX_WITH_SEND};
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(ibv_create_qp_ex(end->context, &ex_attr));
+    struct ibv_cq_init_attr_ex cq_attr = {.cqe = 4};
+    struct ibv_cq_ex *cq_ex = ibv_create_cq_ex(end->context, &cq_attr);
+    struct ibv_poll_cq_attr poll_attr = {0};
+    const union ibv_gid group = gid_of((const uint8_t[]){239, 1, 2, 3});
+    assert_true(pd && cq && srq && mr && ah && mw && qp && ex && cq_ex);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     for (int i = 0; i < 2; i++) {
         const int wanted = i ? EINVAL : 0;
         assert_int_equal(ibv_destroy_qp(qp), wanted);
+        assert_int_equal(ibv_destroy_qp(&ex->qp_base), wanted);
+        assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)), wanted);
         assert_int_equal(ibv_destroy_srq(srq), wanted);
         assert_int_equal(ibv_destroy_ah(ah), wanted);
         assert_int_equal(ibv_dealloc_mw(mw), wanted);
@@ -204,6 +220,12 @@ static void objects__are_gone(void **state)
     assert_int_equal(ibv_post_send(qp, &send, &bad_send), EINVAL);
     assert_ptr_equal(bad_send, &send);
     assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
+    assert_int_equal(ibv_attach_mcast(qp, &group, 0), EINVAL);
+    assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
+    ibv_wr_start(ex);
+    ibv_wr_send(ex);
+    assert_int_equal(ibv_wr_complete(ex), EINVAL);
+    assert_int_equal(ibv_start_poll(cq_ex, &poll_attr), EINVAL);
     assert_int_equal(ibv_post_srq_recv(srq, &recv, &bad_recv), EINVAL);
     assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), EINVAL);
     assert_int_equal(ibv_query_srq(srq, &limit), EINVAL);
