@@ -25,7 +25,7 @@ struct receiver {
     struct verbs_counts counts;
     uint32_t told; /* the highest mark that the sender was told of */
     double moved;  /* when something came last */
-    double last;   /* when something whole came last */
+    double last;   /* when something whole came last, or a new mark */
 };
 
 /* ---- what comes ---------------------------------------------------------------------------- */
@@ -58,6 +58,7 @@ static void take_send(struct receiver *r, const struct ibv_wc *wc)
         r->last = r->moved;
     } else if (wc->imm_data > r->counts.mark) {
         r->counts.mark = wc->imm_data;
+        r->last = r->moved;
     }
     post_receive(r, wc->wr_id);
 }
