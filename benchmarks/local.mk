@@ -6,9 +6,11 @@ EXTRA_DIST += benchmarks/memory benchmarks/memory_lib/__init__.py benchmarks/mem
 	benchmarks/memory_lib/model.py benchmarks/memory_lib/plots.py \
 	benchmarks/memory_lib/points.py benchmarks/memory_lib/report.py test/bench/test_memory.py
 EXTRA_DIST += benchmarks/verbs benchmarks/verbs_lib/__init__.py benchmarks/verbs_lib/cli.py \
+	benchmarks/verbs_lib/group.py benchmarks/verbs_lib/group_network.py \
+	benchmarks/verbs_lib/group_report.py \
 	benchmarks/verbs_lib/network.py benchmarks/verbs_lib/plots.py \
 	benchmarks/verbs_lib/report.py benchmarks/verbs_lib/series.py \
-	benchmarks/verbs_lib/session.py test/bench/test_verbs.py
+	benchmarks/verbs_lib/session.py test/bench/test_verbs.py test/bench/test_verbs_group.py
 EXTRA_DIST += benchmarks/profile benchmarks/profile_lib/__init__.py \
 	benchmarks/profile_lib/cases.py benchmarks/profile_lib/cli.py \
 	benchmarks/profile_lib/samples.py test/bench/test_profile.py
@@ -86,6 +88,13 @@ benchmarks_verbs_native_SOURCES = benchmarks/verbs_native.c benchmarks/verbs_nat
 benchmarks_verbs_native_LDADD = libdiwarp.la -libverbs
 benchmarks_verbs_of_SOURCES = benchmarks/verbs_of.c $(VERBS_BENCH)
 benchmarks_verbs_of_LDADD = -libverbs
+
+noinst_PROGRAMS += benchmarks/verbs_group
+benchmarks_verbs_group_SOURCES = benchmarks/verbs_group.c benchmarks/verbs_group.h \
+	benchmarks/verbs_group_receive.c benchmarks/verbs_group_send.c benchmarks/verbs_end.h \
+	benchmarks/verbs_measure.h benchmarks/raw_link.c benchmarks/raw_link.h \
+	benchmarks/options.h benchmarks/samples.h
+benchmarks_verbs_group_LDADD = libdiwarp.la -libverbs
 
 noinst_PROGRAMS += benchmarks/verbs_memory
 benchmarks_verbs_memory_SOURCES = benchmarks/verbs_memory.c benchmarks/options.h \

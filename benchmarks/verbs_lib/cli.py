@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from typing import Iterable
 
 from compare_lib import cores
 from compare_lib.command_line import build_folder, die, folder, kept_when_stopped
@@ -13,10 +14,13 @@ from compare_lib.command_line import names_of, output_folder, positive, remove_o
 from compare_lib.command_line import run_to_the_end
 from compare_lib.hosts import NoHosts
 
-from . import plots
+from . import group, plots
+from .group_network import Bridge
+from .group_report import CSV_FILES as GROUP_CSV_FILES
+from .group_report import GroupReport
 from .network import Loopback, Pair, Routed
 from .report import CSV_FILES, Report
-from .series import GROUPS, LOSS, LOSSES, NATIVE, OF, QUICK_LOSSES, QUICK_SIZES, RAW
+from .series import GROUP, GROUPS, LOSS, LOSSES, NATIVE, OF, QUICK_LOSSES, QUICK_SIZES, RAW
 from .series import SERIES, SIZES
 from .session import Plan, Session, find_programs
 
@@ -28,7 +32,9 @@ UNITS = {"K": 1 << 10, "M": 1 << 20}
 ABOUT = f"""UD, RD and RC at the level of verbs: half round trips and bandwidth by message size,
 over diwarp's API ({NATIVE}), over libibverbs with the front ({OF}), and of the raw sockets ({RAW});
 and bandwidth while packets are lost ({LOSS}), over UD also of the valid bytes of records, in
-segments of the MTU and in datagrams of 64 KiB that a router breaks up."""
+segments of the MTU and in datagrams of 64 KiB that a router breaks up; and of multicast and
+broadcast to {group.RECEIVERS[0]} to {group.RECEIVERS[-1]} receivers, beside unicast to each
+({GROUP})."""
 EXIT_TEXT = """exit status: 0 all that is possible here was measured; 1 a run failed; 2 wrong use,
 or a program is not there. DIWARP_BUILD (build folder) may be set in the environment."""
 
@@ -78,7 +84,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     p.add_argument("--rounds", type=positive, metavar="N", help=f"interleaved (default {ROUNDS})")
     p.add_argument("--seconds", type=seconds, metavar="S", help=f"of a measure (default {SECONDS})")
     p.add_argument("--sizes", type=size_list, metavar="N,...",
-                   help="bytes, or with K, M (default powers of 4 from 1 to 4M)")
+                   help=f"bytes, or with K, M (default powers of 4 from 1 to 4M; of {GROUP} "
+                   "1K,4K,64K)")
     p.add_argument("--loss", type=loss_list, metavar="PERCENT,...",
                    help=f"default {','.join(f'{loss:g}' for loss in LOSSES)}")
     p.add_argument("--only", type=names_of(GROUPS), metavar="GROUP,...", default=list(GROUPS),
@@ -92,6 +99,7 @@ def parse_options(words: list[str]) -> argparse.Namespace:
     quick = options.quick
     options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
     options.seconds = options.seconds or (QUICK_SECONDS if quick else SECONDS)
+    options.group_sizes = options.sizes or group.SIZES
     options.sizes = options.sizes or (QUICK_SIZES if quick else SIZES)
     options.loss = options.loss if options.loss is not None else (QUICK_LOSSES if quick
                                                                   else LOSSES)
@@ -114,28 +122,64 @@ def lossy_network(stack: contextlib.ExitStack) -> tuple[Routed | None, str]:
         return None, f"packets cannot be lost here: {error}"
 
 
-def write_files(report: Report, where: str, path: str) -> None:
-    remove_older(path, CSV_FILES)
+def remove_all_older(path: str) -> None:
+    remove_older(path, (*CSV_FILES, *GROUP_CSV_FILES))
     pictures = os.path.join(path, "plots")
     if os.path.isdir(pictures):
         remove_older(pictures, filter(plots.is_ours, os.listdir(pictures)))
-    report.write_csv(path)
-    drawn, why = plots.draw(report, where, pictures)
+
+
+def tell_written(path: str, files: Iterable[str], drawn: list[str], why: str) -> None:
     if why:
         print(f"no plot: {why}")
-    print(", ".join([f"written: {path}: {', '.join(CSV_FILES)}", *map(os.path.basename, drawn)]))
+    print(", ".join([f"written: {path}: {', '.join(files)}", *map(os.path.basename, drawn)]))
 
 
-def measure(options: argparse.Namespace) -> int:
+def write_files(report: Report, where: str, path: str) -> None:
+    remove_all_older(path)
+    report.write_csv(path)
+    tell_written(path, CSV_FILES, *plots.draw(report, where, os.path.join(path, "plots")))
+
+
+def group_part(options: argparse.Namespace, stack: contextlib.ExitStack,
+               program: str) -> tuple[group.GroupSession, GroupReport]:
+    receivers = group.QUICK_RECEIVERS if options.quick else group.RECEIVERS
+    plan = group.Plan(options.group_sizes, receivers, options.rounds, options.seconds, program)
+    bridge, why = None, ""
     try:
-        programs = find_programs(options.bindir, build_folder())
-    except FileNotFoundError as missing:
-        die(f"program {missing} not found; build first, or give --bindir DIR")
-    path = output_folder(options.csv, "verbs-results")
+        bridge = stack.enter_context(Bridge(max(receivers)))
+    except NoHosts as error:
+        why = f"there is no bridge here: {error}"
+    session = group.GroupSession(plan, bridge, why)
+    return session, GroupReport(session)
+
+
+def write_group_files(report: GroupReport, path: str, alone: bool) -> None:
+    if alone:
+        remove_all_older(path)
+    report.write_csv(path)
+    tell_written(path, GROUP_CSV_FILES, *report.draw(os.path.join(path, "plots")))
+
+
+def measure_groups(options: argparse.Namespace, program: str, path: str) -> bool:
+    """False: a run failed."""
+    with contextlib.ExitStack() as stack:
+        session, report = group_part(options, stack, program)
+        if session.bridge:
+            print(f"groups; {session.bridge.title}", flush=True)
+        alone = options.only == [GROUP]
+        with kept_when_stopped(session.results, lambda: write_group_files(report, path, alone)):
+            session.run_rounds()
+            print(f"\n{report.text()}\n")
+    return not session.failures
+
+
+def measure_series(options: argparse.Namespace, programs: dict[str, str], path: str) -> bool:
+    """False: a run failed."""
     chosen = [s for s in SERIES if s.group in options.only]
     with contextlib.ExitStack() as stack:
         plain, routed, no_loss = None, None, ""
-        if options.only != [LOSS]:
+        if any(s.group != LOSS for s in chosen):
             plain = plain_network(stack)
         if LOSS in options.only:
             routed, no_loss = lossy_network(stack)
@@ -148,14 +192,29 @@ def measure(options: argparse.Namespace) -> int:
                 session.lack(series, options.loss if series.group == LOSS else [None], why)
         where = plain.title if plain else ""
         places = list(filter(None, [where, f"with loss {routed.title}" if routed else ""]))
-        print(f"verbs; {'; '.join([f'{len(cores.allowed())} cores', *places])}; {options.rounds} "
-              f"rounds of {options.seconds:g} s a measure", flush=True)
+        print("; ".join(places), flush=True)
         report = Report(session.results, session.lacks, chosen, options.sizes, options.loss)
         with kept_when_stopped(session.results, lambda: write_files(report, where, path)):
             session.run_rounds()
-            print("\nMedians of the rounds; in brackets (high - low) / median. MB = 10^6 bytes."
-                  f"\n\n{report.text()}\n")
-    return int(session.failures > 0)
+            print(f"\n{report.text()}\n")
+    return not session.failures
+
+
+def measure(options: argparse.Namespace) -> int:
+    try:
+        programs = find_programs(options.bindir, build_folder())
+    except FileNotFoundError as missing:
+        die(f"program {missing} not found; build first, or give --bindir DIR")
+    path = output_folder(options.csv, "verbs-results")
+    print(f"verbs; {len(cores.allowed())} cores; {options.rounds} rounds of {options.seconds:g} s "
+          "a measure. Of tables: medians of the rounds; in brackets (high - low) / median. "
+          "MB = 10^6 bytes.", flush=True)
+    good = True
+    if options.only != [GROUP]:
+        good = measure_series(options, programs, path)
+    if GROUP in options.only:
+        good = measure_groups(options, programs["verbs_group"], path) and good
+    return int(not good)
 
 
 def main(words: list[str]) -> int:

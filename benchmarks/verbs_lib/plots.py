@@ -75,4 +75,4 @@ def draw(report: Report, where: str, folder: str) -> tuple[list[str], str]:
 
 def is_ours(name: str) -> bool:
     """Of files of an earlier run: whether they are plots of this program."""
-    return name.startswith((*PLAIN, "loss-")) and name.endswith((".png", ".gp", ".dat"))
+    return name.startswith((*PLAIN, "loss-", "group-")) and name.endswith((".png", ".gp", ".dat"))

@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 NATIVE, OF, RAW, LOSS = "native", "of", "raw", "loss"
-GROUPS = (NATIVE, OF, RAW, LOSS)
+GROUP = "group"  # see group.py
+GROUPS = (NATIVE, OF, RAW, LOSS, GROUP)
 # Figures. Whole: of messages that came whole; valid: bytes that came, of any; last: of these, those
 # of messages whose last segment came; lost: percent of the messages that did not come whole.
 LATENCY, WHOLE, VALID, LAST, LOST = "latency", "whole", "valid", "last", "lost"

@@ -155,7 +155,8 @@ def find_programs(bindir: str | None, build: str) -> dict[str, str]:
     """Paths by name; raises FileNotFoundError, which names the first that is not there."""
     found = {}
     for name, below in (("verbs_native", "benchmarks"), ("verbs_of", "benchmarks"),
-                        ("raw_sockets", "benchmarks"), ("diwarp-verbs", "")):
+                        ("verbs_group", "benchmarks"), ("raw_sockets", "benchmarks"),
+                        ("diwarp-verbs", "")):
         places = [os.path.join(folder, sub, name) for folder in (bindir, build) if folder
                   for sub in ("", below)]
         usable = [path for path in places if os.path.isfile(path) and os.access(path, os.X_OK)]
