@@ -76,7 +76,7 @@ static int check_rc_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_
 static bool is_allowed(const struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     return wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
-           (qp->rdma && dv_rdma_takes(qp, wr));
+           (qp->rdma && dv_rdma_takes(wr));
 }
 
 /* Whether a request may be posted, after so many others that each take a place in the send queue: 0

@@ -76,9 +76,8 @@ void dv_rdma_set_attr(const struct dv_qp *qp, struct diwarp_qp_attr *attr)
 
 /* ---- requests ---- */
 
-bool dv_rdma_takes(const struct dv_qp *qp, const struct ibv_send_wr *wr)
+bool dv_rdma_takes(const struct ibv_send_wr *wr)
 {
-    (void)qp;
     return wr->opcode == IBV_WR_RDMA_WRITE ||
            (wr->opcode == IBV_WR_RDMA_READ && !(wr->send_flags & IBV_SEND_INLINE));
 }

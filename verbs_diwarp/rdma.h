@@ -38,7 +38,7 @@ void dv_rdma_fini(struct dv_qp *qp);
 void dv_rdma_forget(struct dv_qp *qp);
 void dv_rdma_set_attr(const struct dv_qp *qp, struct diwarp_qp_attr *attr);
 
-bool dv_rdma_takes(const struct dv_qp *qp, const struct ibv_send_wr *wr);
+bool dv_rdma_takes(const struct ibv_send_wr *wr);
 /* Requests of its kind that there is room for. */
 uint32_t dv_rdma_room(const struct dv_qp *qp, const struct ibv_send_wr *wr);
 /* Makes of `out` a request for diwarp; of a read, with its place. */

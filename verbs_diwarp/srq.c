@@ -13,15 +13,21 @@ static struct dv_srq *srq_of(struct ibv_srq *srq)
     return (struct dv_srq *)srq;
 }
 
-void dv_srq_taken(struct dv_srq *srq)
+/* Also where it is so when the limit is set (InfiniBand 10.2.9.2). */
+static void look_at_limit(struct dv_srq *srq)
 {
-    srq->posted--;
     if (srq->posted >= srq->limit)
         return;
     srq->limit = 0; /* told once */
     dv_async_push(dv_context_of(srq->srq.context),
                   &(struct ibv_async_event){.element.srq = &srq->srq,
                                             .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
+}
+
+void dv_srq_taken(struct dv_srq *srq)
+{
+    srq->posted--;
+    look_at_limit(srq);
 }
 
 /* 0 or a positive errno. */
@@ -101,8 +107,10 @@ int ibv_modify_srq(struct ibv_srq *ibv_srq, struct ibv_srq_attr *attr, int mask)
     if (mask & IBV_SRQ_MAX_WR)
         return EOPNOTSUPP;
     dv_lock(dv_context_of(ibv_srq->context));
-    if (mask & IBV_SRQ_LIMIT)
+    if (mask & IBV_SRQ_LIMIT) {
         srq->limit = attr->srq_limit;
+        look_at_limit(srq);
+    }
     dv_unlock(dv_context_of(ibv_srq->context));
     return 0;
 }

@@ -88,8 +88,7 @@ int dw_ddp_get(struct dw_ddp_header *header, const uint8_t *buf, size_t len);
 
 /* The same for an RC stream, which may be another stack's: reserved bits are not looked at (ulp is
  * 0 where it is one of them), and of the opcodes that are ours only Sends with immediate data are
- * taken. In
- * an error `cause` says with which cause to terminate. */
+ * taken. In an error `cause` says with which cause to terminate. */
 int dw_ddp_get_stream(struct dw_ddp_header *header, const uint8_t *buf, size_t len,
                       uint16_t *cause);
 

@@ -221,6 +221,9 @@ static void srq__limit_and_last(void **state)
     assert_ptr_equal(event.element.srq, pair->srq);
     assert_int_equal(ibv_query_srq(pair->srq, &attr), 0);
     assert_true(attr.max_wr == ROOM && !attr.srq_limit);
+    attr.srq_limit = 2; /* fewer are posted already */
+    assert_int_equal(ibv_modify_srq(pair->srq, &attr, IBV_SRQ_LIMIT), 0);
+    assert_int_equal(next_event(pair->context).event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
     assert_int_equal(ibv_modify_qp(pair->qp[1], &error, IBV_QP_STATE), 0);
     event = next_event(pair->context);
     assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
