@@ -23,8 +23,8 @@ enum verbs_verb { VERBS_SEND, VERBS_WRITE, VERBS_READ };
 #define VERBS_SENDS    512u
 /* Copied at the post where the service can. */
 #define VERBS_INLINE_BYTES 64u
-/* Partial records are handed over so long after they began. It must be more than the largest takes
- * on its way: 4 MiB at 40 MB/s. */
+/* Partial records are handed over so long after they began, and reads over UD end. It must be more
+ * than the largest takes on its way: 4 MiB at 40 MB/s. */
 #define VERBS_RECORD_NS 100000000u
 
 struct verbs_plan {
@@ -40,7 +40,7 @@ struct verbs_plan {
 struct verbs_counts {
     uint64_t sent;        /* signaled requests that succeeded */
     uint64_t received;    /* whole messages: Sends, full records */
-    uint64_t partial;     /* records handed over with holes */
+    uint64_t partial;     /* records handed over with holes; reads over UD whose time was over */
     uint64_t valid_bytes; /* of all that was handed over: what had come */
     uint64_t last_bytes;  /* of that, of messages whose last segment had come */
     uint64_t mark;        /* the highest */
@@ -83,6 +83,12 @@ int verbs_run(int argc, char **argv, const struct verbs_ops *ops);
 static inline bool verbs_is_silent(const struct verbs_plan *plan)
 {
     return plan->service == VERBS_RC && plan->verb == VERBS_WRITE;
+}
+
+/* Whether nothing tells the sender that messages have arrived. */
+static inline bool verbs_is_paced(const struct verbs_plan *plan)
+{
+    return plan->service == VERBS_UD && plan->verb != VERBS_READ;
 }
 
 /* Whether the completion alone says that a message has arrived. */

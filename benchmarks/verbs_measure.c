@@ -168,10 +168,16 @@ static void await_credit(struct verbs_session *s, struct pace *pace)
     }
 }
 
+/* Requests that completed, whether all came of them or not. */
+static uint64_t ended(const struct verbs_session *s)
+{
+    return s->end->counts.sent + s->end->counts.partial;
+}
+
 static void await_room(struct verbs_session *s, uint64_t most, uint64_t before, uint64_t posted,
                        double deadline)
 {
-    for (unsigned polls = 1; posted - (s->end->counts.sent - before) > most; polls++) {
+    for (unsigned polls = 1; posted - (ended(s) - before) > most; polls++) {
         (void)s->ops->poll(s->end);
         if (s->end->failed || (polls % POLL_EVERY == 0 && verbs_now() > deadline))
             return;
@@ -181,17 +187,17 @@ static void await_room(struct verbs_session *s, uint64_t most, uint64_t before, 
 /* Posts until `stop`. */
 static uint64_t post_all(struct verbs_session *s, uint32_t bytes, double stop)
 {
-    const bool ud = s->plan->service == VERBS_UD;
+    const bool paced = verbs_is_paced(s->plan);
     const uint32_t window = verbs_window(bytes);
-    const uint64_t before = s->end->counts.sent;
+    const uint64_t before = ended(s);
     const double deadline = stop + END_SECONDS;
     struct pace pace = {.credit = s->mark};
     do {
-        if (ud && pace.posted && pace.posted % (window / 2) == 0) {
+        if (paced && pace.posted && pace.posted % (window / 2) == 0) {
             post_mark(s, deadline);
             await_credit(s, &pace);
         }
-        if (!ud)
+        if (!paced)
             await_room(s, window - 1, before, pace.posted, deadline);
         if (!verbs_post(s, bytes, verbs_place(pace.posted, bytes), 0, deadline))
             break;
@@ -199,7 +205,7 @@ static uint64_t post_all(struct verbs_session *s, uint32_t bytes, double stop)
         if (pace.posted % POLL_EVERY == 0)
             (void)s->ops->poll(s->end);
     } while (verbs_now() < stop);
-    if (!ud)
+    if (!paced)
         await_room(s, 0, before, pace.posted, deadline);
     return pace.posted;
 }
@@ -208,7 +214,8 @@ void verbs_stream(struct verbs_session *s, uint32_t bytes, double seconds)
 {
     begin(s, VERBS_STREAM, bytes);
     const double first = verbs_now();
-    const uint64_t sent = s->end->counts.sent, posted = post_all(s, bytes, first + seconds);
+    const struct verbs_counts before = s->end->counts;
+    const uint64_t posted = post_all(s, bytes, first + seconds);
     double last = verbs_now();
     if (!verbs_is_one_sided(s->plan))
         post_mark(s, last + END_SECONDS);
@@ -217,8 +224,10 @@ void verbs_stream(struct verbs_session *s, uint32_t bytes, double seconds)
     if (!verbs_is_one_sided(s->plan))
         last = result.last;
     if (verbs_is_one_sided(s->plan) || (verbs_is_silent(s->plan) && result.mark == s->mark)) {
-        counts->received = s->end->counts.sent - sent;
-        counts->valid_bytes = counts->last_bytes = counts->received * bytes;
+        counts->received = s->end->counts.sent - before.sent;
+        counts->partial = s->end->counts.partial - before.partial;
+        counts->last_bytes = counts->received * bytes;
+        counts->valid_bytes = counts->last_bytes + s->end->counts.valid_bytes - before.valid_bytes;
     }
     if (s->plan->service != VERBS_UD && counts->received < posted && !s->end->failed)
         s->end->failed = "not all arrived in time";

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs benchmark over libibverbs alone: to be run with `diwarp-verbs run`. It takes the first
+/* The verbs benchmark over libibverbs: to be run with `diwarp-verbs run`, where diwarp_verbs.h's
+ * names are looked up: for RD, and for RDMA over UD. It takes the first
  * device that is diwarp's, or the one that DIWARP_BENCH_DEVICE names. */
 #include "benchmarks/verbs_end.h"
+#include "verbs_diwarp/diwarp_verbs.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -14,6 +17,8 @@
 #define READS     16
 /* Of verbs, not of diwarp: a message over UD is one packet of the largest MTU they know. */
 #define UD_BYTES_MAX 4096u
+#define RANGES       4096
+#define FOUND(name)  __typeof__(diwarp_verbs_##name) *name = find("diwarp_verbs_" #name)
 
 struct of_end {
     struct verbs_end end;
@@ -32,13 +37,21 @@ struct of_end {
 
 static const char *of_lack(const struct verbs_plan *plan, uint32_t bytes)
 {
-    if (plan->service == VERBS_RD)
-        return "the front has no RD";
-    if (plan->service == VERBS_UD && plan->verb != VERBS_SEND)
-        return "verbs have nothing but Send over UD";
+    if (plan->verb != VERBS_SEND)
+        return NULL;
     if (plan->service == VERBS_UD && bytes > UD_BYTES_MAX)
         return "a Send over UD is one packet of 4096 B at most in verbs";
+    if (plan->service == VERBS_RD && bytes > DIWARP_VERBS_RD_SEND_BYTES)
+        return "a Send over RD is 64 KiB at most in the front";
     return NULL;
+}
+
+static void *find(const char *name)
+{
+    void *function = dlsym(RTLD_DEFAULT, name);
+    if (!function)
+        verbs_die(name, ENOSYS);
+    return function;
 }
 
 /* ---- opening ------------------------------------------------------------------------------- */
@@ -71,18 +84,35 @@ static void post_receive(struct of_end *of, uint64_t slot)
 
 static void create_qp(struct of_end *of)
 {
-    struct ibv_qp_init_attr attr = {.send_cq = of->cq,
-                                    .recv_cq = of->cq,
-                                    .cap = {.max_send_wr = VERBS_SENDS,
-                                            .max_recv_wr = VERBS_RECEIVES,
-                                            .max_send_sge = 1,
-                                            .max_recv_sge = 1,
-                                            .max_inline_data = VERBS_INLINE_BYTES},
-                                    .qp_type = of->end.plan->service == VERBS_UD ? IBV_QPT_UD
-                                                                                 : IBV_QPT_RC};
-    of->qp = ibv_create_qp(of->pd, &attr);
+    const enum verbs_service service = of->end.plan->service;
+    struct ibv_qp_init_attr_ex attr = {.send_cq = of->cq,
+                                       .recv_cq = of->cq,
+                                       .cap = {.max_send_wr = VERBS_SENDS,
+                                               .max_recv_wr = VERBS_RECEIVES,
+                                               .max_send_sge = 1,
+                                               .max_recv_sge = 1,
+                                               .max_inline_data = VERBS_INLINE_BYTES},
+                                       .qp_type = service == VERBS_UD ? IBV_QPT_UD : IBV_QPT_RC,
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                       .pd = of->pd};
+    if (service != VERBS_RC) {
+        attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+        attr.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                              IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ;
+    }
+    if (service == VERBS_RD) {
+        FOUND(create_rd_qp);
+        of->qp = create_rd_qp(of->context, &attr);
+    } else {
+        of->qp = ibv_create_qp_ex(of->context, &attr);
+    }
     if (!of->qp)
-        verbs_die("ibv_create_qp", errno);
+        verbs_die("ibv_create_qp_ex", errno);
+    if (service == VERBS_UD && of->end.plan->verb == VERBS_READ) {
+        FOUND(set_read_time);
+        if (set_read_time(of->qp, VERBS_RECORD_NS))
+            verbs_die("diwarp_verbs_set_read_time", EINVAL);
+    }
     of->inline_bytes = attr.cap.max_inline_data < VERBS_INLINE_BYTES ? attr.cap.max_inline_data
                                                                      : VERBS_INLINE_BYTES;
 }
@@ -95,9 +125,20 @@ static void modify(struct of_end *of, struct ibv_qp_attr attr, enum ibv_qp_state
         verbs_die("ibv_modify_qp", rc);
 }
 
+/* Of a receive: with room for a GRH, where there is one. */
+static uint32_t room_of(const struct verbs_plan *plan)
+{
+    if (plan->service == VERBS_RC)
+        return plan->bytes_max;
+    if (plan->service == VERBS_UD)
+        return GRH_BYTES + UD_BYTES_MAX;
+    return GRH_BYTES + (plan->bytes_max < DIWARP_VERBS_RD_SEND_BYTES ? plan->bytes_max
+                                                                     : DIWARP_VERBS_RD_SEND_BYTES);
+}
+
 static struct verbs_end *of_open(const struct verbs_plan *plan)
 {
-    const bool ud = plan->service == VERBS_UD;
+    const bool ud = plan->service != VERBS_RC; /* RD's states are as UD's */
     const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
     struct of_end *of = calloc(1, sizeof *of);
     if (!of)
@@ -107,7 +148,7 @@ static struct verbs_end *of_open(const struct verbs_plan *plan)
     of->receives = ud ? calloc(1, VERBS_MEMORY_BYTES) : of->end.to;
     if (!of->end.from || !of->end.to || !of->receives)
         verbs_die("no memory", ENOMEM);
-    of->receive_bytes = ud ? GRH_BYTES + UD_BYTES_MAX : plan->bytes_max;
+    of->receive_bytes = room_of(plan);
     of->context = open_device();
     of->pd = ibv_alloc_pd(of->context);
     of->cq = ibv_create_cq(of->context, 2 * (VERBS_RECEIVES + VERBS_SENDS), NULL, NULL, 0);
@@ -153,7 +194,7 @@ static void of_meet(struct verbs_end *end, const uint8_t buf[VERBS_ADDRESS_BYTES
     of->remote_qpn = told.qpn;
     struct ibv_ah_attr ah = {
         .port_num = 1, .is_global = 1, .grh = {.dgid = told.gid, .hop_limit = 1}};
-    if (end->plan->service == VERBS_UD) {
+    if (end->plan->service != VERBS_RC) {
         modify(of, (struct ibv_qp_attr){0}, IBV_QPS_RTR, 0);
         modify(of, (struct ibv_qp_attr){0}, IBV_QPS_RTS, IBV_QP_SQ_PSN);
         of->ah = ibv_create_ah(of->pd, &ah);
@@ -201,6 +242,26 @@ static void of_close(struct verbs_end *end)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
+/* RDMA over datagrams. */
+static int post_rdma(struct of_end *of, uint32_t bytes, size_t at, bool copied)
+{
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(of->qp);
+    uint8_t *from = of->end.from + at;
+    ibv_wr_start(ex);
+    ex->wr_id = 0;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    if (of->end.plan->verb == VERBS_WRITE)
+        ibv_wr_rdma_write(ex, of->remote_key, of->remote_addr + at);
+    else
+        ibv_wr_rdma_read(ex, of->remote_key, of->remote_addr + at);
+    ibv_wr_set_ud_addr(ex, of->ah, of->remote_qpn, QKEY);
+    if (copied)
+        ibv_wr_set_inline_data(ex, from, bytes);
+    else
+        ibv_wr_set_sge(ex, of->from_mr->lkey, (uintptr_t)from, bytes);
+    return ibv_wr_complete(ex);
+}
+
 static int of_post(struct verbs_end *end, uint32_t bytes, size_t at, uint32_t mark)
 {
     static const enum ibv_wr_opcode opcodes[] = {[VERBS_SEND] = IBV_WR_SEND,
@@ -218,7 +279,7 @@ static int of_post(struct verbs_end *end, uint32_t bytes, size_t at, uint32_t ma
                              .send_flags =
                                  (mark ? 0u : IBV_SEND_SIGNALED) | (copied ? IBV_SEND_INLINE : 0u)};
     struct ibv_send_wr *bad;
-    if (plan->service == VERBS_UD) {
+    if (plan->service != VERBS_RC) {
         wr.wr.ud.ah = of->ah;
         wr.wr.ud.remote_qpn = of->remote_qpn;
         wr.wr.ud.remote_qkey = QKEY;
@@ -226,17 +287,47 @@ static int of_post(struct verbs_end *end, uint32_t bytes, size_t at, uint32_t ma
         wr.wr.rdma.remote_addr = of->remote_addr + at;
         wr.wr.rdma.rkey = of->remote_key;
     }
-    const int rc = ibv_post_send(of->qp, &wr, &bad);
+    const bool rdma = !mark && plan->service != VERBS_RC && plan->verb != VERBS_SEND;
+    const int rc = rdma ? post_rdma(of, bytes, at, copied) : ibv_post_send(of->qp, &wr, &bad);
     if (rc && rc != EAGAIN && rc != ENOMEM)
         end->failed = strerror(rc);
     return rc ? -EAGAIN : 0;
 }
 
+static void take_record(struct of_end *of, uint64_t handle)
+{
+    static struct diwarp_verbs_range ranges[RANGES];
+    FOUND(query_record);
+    FOUND(record_ranges);
+    FOUND(release_record);
+    struct verbs_counts *counts = &of->end.counts;
+    struct diwarp_verbs_record record;
+    unsigned n;
+    if (query_record(of->qp, handle, &record) ||
+        record_ranges(of->qp, handle, ranges, RANGES, &n) || release_record(of->qp, handle)) {
+        of->end.failed = "a record is not there";
+        return;
+    }
+    n = n < RANGES ? n : RANGES;
+    counts->valid_bytes += record.valid_bytes;
+    counts->last_bytes += n && ranges[n - 1].end == record.length ? record.valid_bytes : 0;
+    *(record.valid_bytes == record.length ? &counts->received : &counts->partial) += 1;
+}
+
 static void take(struct of_end *of, const struct ibv_wc *wc)
 {
     struct verbs_counts *counts = &of->end.counts;
+    if (wc->status == IBV_WC_RESP_TIMEOUT_ERR && of->end.plan->service == VERBS_UD) {
+        counts->partial++;
+        counts->valid_bytes += wc->byte_len;
+        return;
+    }
     if (wc->status != IBV_WC_SUCCESS) {
         of->end.failed = ibv_wc_status_str(wc->status);
+        return;
+    }
+    if (wc->opcode == DIWARP_VERBS_WC_RECORD) {
+        take_record(of, wc->wr_id);
         return;
     }
     if (wc->opcode != IBV_WC_RECV) {

@@ -15,7 +15,7 @@ from .series import Figure, Series, quantities
 TITLES = {
     LATENCY: "half round trip, µs (with *: request to completion, a whole round trip)",
     WHOLE: "whole messages, MB/s",
-    VALID: "valid bytes of records, MB/s",
+    VALID: "valid bytes of records, or of reads, MB/s",
     LAST: "valid bytes of records whose last segment came, MB/s",
     LOST: "messages that did not come whole, %",
 }

@@ -32,7 +32,7 @@ class Series:
     @property
     def one_sided(self) -> bool:
         """Whether its latency is that of a request until it completes."""
-        return self.words in ("rd,write", "rd,read", "rc,read")
+        return self.words in ("rd,write", "ud,read", "rd,read", "rc,read")
 
 
 SERIES = (
@@ -42,17 +42,23 @@ SERIES = (
     Series("UD Write-Record", NATIVE, "ud,write"),
     Series("RD Write-Record", NATIVE, "rd,write"),
     Series("RC Write", NATIVE, "rc,write"),
-    Series("UD Read", NATIVE, "ud,read", lack="diwarp has no Read over UD yet"),
+    Series("UD Read", NATIVE, "ud,read"),
     Series("RD Read", NATIVE, "rd,read"),
     Series("RC Read", NATIVE, "rc,read"),
     Series("OF UD Send", OF, "ud,send"),
+    Series("OF RD Send", OF, "rd,send"),
     Series("OF RC Send", OF, "rc,send"),
+    Series("OF UD Write-Record", OF, "ud,write"),
+    Series("OF RD Write", OF, "rd,write"),
     Series("OF RC Write", OF, "rc,write"),
+    Series("OF UD Read", OF, "ud,read"),
+    Series("OF RD Read", OF, "rd,read"),
     Series("OF RC Read", OF, "rc,read"),
     Series("raw UDP", RAW, "udp"),
     Series("raw TCP", RAW, "tcp"),
     Series("UD Send, MTU", LOSS, "ud,send"),
     Series("UD Write-Record, MTU", LOSS, "ud,write"),
+    Series("UD Read, MTU", LOSS, "ud,read"),
     Series("UD Send, 64 KiB", LOSS, "ud,send", large=True),
     Series("UD Write-Record, 64 KiB", LOSS, "ud,write", large=True),
     Series("RD Send, MTU", LOSS, "rd,send"),
@@ -71,7 +77,8 @@ def quantities(series: Series) -> tuple[str, ...]:
     """That a series has."""
     if series.group != LOSS:
         return (LATENCY, WHOLE)
-    return {"ud,write": (WHOLE, VALID, LAST, LOST), "ud,send": (WHOLE, LOST)}.get(series.words,
+    return {"ud,write": (WHOLE, VALID, LAST, LOST), "ud,send": (WHOLE, LOST),
+            "ud,read": (WHOLE, VALID, LOST)}.get(series.words,
                                                                                (WHOLE,))
 
 

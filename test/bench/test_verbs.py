@@ -142,7 +142,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual(set(first), set(second))
         self.assertEqual(first[1], second[0])
         self.assertFalse([task for task in first if task.series.lack])
-        self.assertEqual(len(first), 14 + 2 * 6)
+        self.assertEqual(len(first), 20 + 2 * 7)
 
     def test_commands(self):
         _, run = self.run_one(session.Task(BY_NAME["OF RC Read"], None), "", Network())

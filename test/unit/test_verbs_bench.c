@@ -37,6 +37,11 @@ static int fake_post(struct verbs_end *end, uint32_t bytes, size_t at, uint32_t 
     const struct fake_message message = {mark, bytes};
     (void)at;
     const bool lost = mark ? fake->loses == 1 : fake->loses && ++fake->posted % fake->loses == 0;
+    if (!mark && end->plan->verb == VERBS_READ) { /* half of it comes */
+        *(lost ? &end->counts.partial : &end->counts.sent) += 1;
+        end->counts.valid_bytes += lost ? bytes / 2 : 0;
+        return 0;
+    }
     if (!lost && send(fake->fd, &message, sizeof message, MSG_DONTWAIT) != sizeof message)
         return -11; /* EAGAIN */
     end->counts.sent += !mark;
@@ -78,10 +83,11 @@ static void open_session(struct verbs_session *s, struct fake *fake, const struc
 
 /* The line that a measure of so many bytes prints; both ends lose each `loses`th message. */
 static void run_measure(void (*measure)(struct verbs_session *, uint32_t, double),
-                        enum verbs_service service, unsigned loses, char *line, int size)
+                        enum verbs_service service, enum verbs_verb verb, unsigned loses,
+                        char *line, int size)
 {
     static const struct verbs_message bye = {.word = VERBS_BYE};
-    const struct verbs_plan plan = {.service = service, .verb = VERBS_SEND, .bytes_max = 64};
+    const struct verbs_plan plan = {.service = service, .verb = verb, .bytes_max = 64};
     int control[2], way[2], status = 0;
     struct verbs_session s;
     struct fake fake;
@@ -138,7 +144,7 @@ static void stream__counts_what_came(void **state)
     char line[512];
     (void)state;
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
-        run_measure(verbs_stream, cases[i].service, cases[i].loses, line, sizeof line);
+        run_measure(verbs_stream, cases[i].service, VERBS_SEND, cases[i].loses, line, sizeof line);
         const double lost = value_of(line, " lost_percent="), posted = value_of(line, " posted=");
         assert_true(posted >= 1);
         assert_true(lost <= cases[i].lost_percent && lost > cases[i].lost_percent - 400 / posted);
@@ -146,14 +152,24 @@ static void stream__counts_what_came(void **state)
     }
 }
 
+static void stream__of_reads__counts_expired_ones(void **state)
+{
+    char line[512];
+    (void)state;
+    run_measure(verbs_stream, VERBS_UD, VERBS_READ, 4, line, sizeof line);
+    const double posted = value_of(line, " posted="), partial = value_of(line, " partial=");
+    assert_true(partial >= 1 && value_of(line, " whole=") + partial == posted);
+    assert_true(value_of(line, " valid_MBps=") > value_of(line, " MBps="));
+}
+
 static void trips__of_those_that_came_back(void **state)
 {
     char line[512];
     (void)state;
-    run_measure(verbs_trips, VERBS_UD, 0, line, sizeof line);
+    run_measure(verbs_trips, VERBS_UD, VERBS_SEND, 0, line, sizeof line);
     assert_true(value_of(line, " us=") > 0 && value_of(line, " trips=") >= 1);
     assert_true(value_of(line, " lost=") == 0);
-    run_measure(verbs_trips, VERBS_UD, 1, line, sizeof line);
+    run_measure(verbs_trips, VERBS_UD, VERBS_SEND, 1, line, sizeof line);
     assert_non_null(strstr(line, " why=no message came whole"));
 }
 
@@ -176,6 +192,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stream__counts_what_came),
+        cmocka_unit_test(stream__of_reads__counts_expired_ones),
         cmocka_unit_test(trips__of_those_that_came_back),
         cmocka_unit_test(figures__of_counts),
     };
