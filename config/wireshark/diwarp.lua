@@ -260,6 +260,14 @@ local function read_header(tvb)
 end
 
 -- Section 3.
+local function of_a_host(tvb, at, family)
+    local first = tvb(at, 1):uint()
+    if family == 6 then
+        return first ~= 0xff and not zero(tvb, at, 16)
+    end
+    return first ~= 0 and first < 224
+end
+
 local function intro_wrong(tvb, at)
     local family = tvb(at + 8, 1):uint()
     if family ~= 4 and family ~= 6 then
@@ -271,6 +279,8 @@ local function intro_wrong(tvb, at)
         return "reserved bits of an intro"
     elseif tvb(at + 10, 2):uint() == 0 or tvb(at + 12, 2):uint() < MTU_MIN_BYTES then
         return "port or MTU of an intro"
+    elseif not of_a_host(tvb, at + 16, family) then
+        return "address of an intro"
     end
 end
 
