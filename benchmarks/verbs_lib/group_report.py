@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 
 from compare_lib.plots import HEAD, run_scripts
@@ -12,7 +11,7 @@ from compare_lib.stats import Summary
 
 from .group import AGGREGATE, FASTEST, LOST, SLOWEST, VALID, VERBS, WAYS
 from .group import GroupSession, quantities, unicast_of
-from .report import NOT_RUN, Notes, number, size_text
+from .report import NOT_RUN, Notes, number, size_text, write_tables
 
 CSV_FILES = ("group-rounds.csv", "group-summary.csv")
 HEADERS = {AGGREGATE: "all, MB/s", VALID: "valid, MB/s", SLOWEST: "slowest one",
@@ -69,13 +68,7 @@ class GroupReport:
                 if ratio:
                     summary.append([VERBS[row.verb], row.way, row.receivers, size, RATIO,
                                     *of(ratio), ""])
-        for name, columns, rows in ((CSV_FILES[0], ["round", "value"], rounds),
-                                    (CSV_FILES[1], ["median", "low", "high", "count", "why_not"],
-                                     summary)):
-            with open(os.path.join(folder, name), "w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(head + columns)
-                writer.writerows(rows)
+        write_tables(folder, CSV_FILES, head, (rounds, summary))
 
     # ---- plots: all receivers' bandwidth over their number --------------------------------------
 

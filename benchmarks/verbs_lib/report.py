@@ -26,6 +26,17 @@ DF; here the interfaces have an MTU of 65535, and a router clears DF and breaks 
 MTU of 1500."""
 
 
+def write_tables(folder: str, names: tuple[str, str], head: list[str],
+                 tables: tuple[list, list]) -> None:
+    """The rounds, and the summary, of what `head` tells apart."""
+    columns = (["round", "value"], ["median", "low", "high", "count", "why_not"])
+    for name, more, rows in zip(names, columns, tables):
+        with open(os.path.join(folder, name), "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(head + more)
+            writer.writerows(rows)
+
+
 class Notes:
     """Reasons, numbered as they are first used in a table."""
 
@@ -124,10 +135,4 @@ class Report:
             of = self.results.summary(figure, series.name)
             summary.append([*key, *(f"{v:.6g}" for v in (of.median, of.low, of.high)), of.count, ""]
                            if of else [*key, "", "", "", 0, self.why(figure, series)])
-        for name, columns, rows in ((CSV_FILES[0], ["round", "value"], rounds),
-                                    (CSV_FILES[1], ["median", "low", "high", "count", "why_not"],
-                                     summary)):
-            with open(os.path.join(folder, name), "w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(head + columns)
-                writer.writerows(rows)
+        write_tables(folder, CSV_FILES, head, (rounds, summary))
