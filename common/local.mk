@@ -116,6 +116,7 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/srq.h \
 	common/rnic/verbs.c \
 	common/ud/answer.c \
+	common/ud/lazy.c \
 	common/ud/place.c \
 	common/ud/read.c \
 	common/ud/reads.h \

@@ -283,6 +283,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_sends \
 	test/sim/test_sim_shares \
 	test/sim/test_sim_ud \
+	test/sim/test_sim_ud_lazy \
 	test/sim/test_sim_ud_reads \
 	test/sim/test_sim_ways
 test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
@@ -304,6 +305,7 @@ test_sim_test_sim_route_SOURCES = $(SIM_SOURCES) test/sim/test_sim_route.c
 test_sim_test_sim_sends_SOURCES = $(SIM_SOURCES) test/sim/test_sim_sends.c
 test_sim_test_sim_shares_SOURCES = $(SIM_SOURCES) test/sim/test_sim_shares.c
 test_sim_test_sim_ud_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud.c
+test_sim_test_sim_ud_lazy_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud_lazy.c
 test_sim_test_sim_ud_reads_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ud_reads.c
 test_sim_test_sim_ways_SOURCES = $(SIM_SOURCES) test/sim/test_sim_ways.c
 check_PROGRAMS += $(RNIC_TESTS)

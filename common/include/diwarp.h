@@ -425,8 +425,10 @@ DIWARP_EXPORT int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name n
 DIWARP_EXPORT void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len);
 
 /* send_flags beyond IBV_SEND_*. BUFFERED: done when copied: a post that returns 1 is complete and
- * gives no completion. HOLD, of a read: the application ends it with diwarp_post_release(). LAZY,
- * over RC: leaves with the next poll or diwarp_rc_flush(), if not before; never done at once. */
+ * gives no completion. HOLD, of a read: the application ends it with diwarp_post_release(). LAZY:
+ * more is posted at once; leaves with the next post without it, poll or diwarp_rc_flush(), if not
+ * before. Over RC; and over UD a Send that one datagram has room for: the next post may be told
+ * -EAGAIN for it, or that destination's errors be lost. Over RC never done at once. */
 enum { DIWARP_SEND_BUFFERED = 1 << 16, DIWARP_SEND_HOLD = 1 << 17, DIWARP_SEND_LAZY = 1 << 18 };
 /* QKEY, of a Write-Record or read over UD: wr.imm_data is the Q_Key of the destination, which is
  * the sender's own otherwise. */

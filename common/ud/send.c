@@ -5,10 +5,22 @@
 #include "common/ud/ud.h"
 
 /* Trains of equal datagrams. Only a first one that cannot leave is an error: later ones that the
- * socket refuses are losses, as on the wire. */
-static int transmit(struct dw_ud_outgoing *out, uint64_t now_ns)
+ * socket refuses are losses, as on the wire. None overtakes those that wait. */
+static int transmit(struct dw_ud_outgoing *out, bool lazy, uint64_t now_ns)
 {
-    const int rc = dw_ud_send_train(out, now_ns);
+    struct dw_ud_port *port = dw_ud_port_of(out->ud);
+    dw_path_expire(dw_ah_path(out->ah), now_ns);
+    const uint32_t most = dw_ah_datagram_max_bytes(out->ah);
+    int rc;
+    if ((lazy || port->lazy.count) && dw_ud_datagram_bytes(out, out->record.total) <= most) {
+        rc = dw_ud_lazy_add(out, now_ns);
+        if (!rc && !lazy)
+            (void)dw_ud_lazy_flush(port);
+        return rc;
+    }
+    rc = dw_ud_lazy_flush(port);
+    if (!rc)
+        rc = dw_ud_send_train(out, now_ns);
     while (!rc && out->record.offset < out->record.total)
         (void)dw_ud_send_train(out, now_ns);
     return rc;
@@ -38,8 +50,10 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     const uint32_t qkey = remote_qkey(qp, wr);
     if (wr->opcode == IBV_WR_RDMA_READ && ah->qpn == DW_QPN_GROUP) /* who would answer? */
         return -EINVAL;
-    if (wr->opcode == IBV_WR_RDMA_READ)
-        return dw_ud_post_read(ud, ah, wr, qkey, now_ns);
+    if (wr->opcode == IBV_WR_RDMA_READ) {
+        const int rc = dw_ud_lazy_flush(dw_ud_port_of(ud));
+        return rc ? rc : dw_ud_post_read(ud, ah, wr, qkey, now_ns);
+    }
     if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
     struct dw_ud_outgoing out = {.ud = ud, .ah = ah, .qkey = qkey};
@@ -66,7 +80,7 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
                                    .qn = DW_QN_SEND,
                                    .msn = serial};
     }
-    const int rc = transmit(&out, now_ns);
+    const int rc = transmit(&out, !write && wr->send_flags & DIWARP_SEND_LAZY, now_ns);
     if (rc) /* nothing has left: the next one may take its number */
         return rc;
     target->last[kind] = serial;

@@ -22,6 +22,7 @@ static int open_state(struct dw_port *port, void **state)
 static void close_state(void *state)
 {
     struct dw_ud_port *port = state;
+    dw_pages_unmap(port->lazy.buf, DW_LLP_SLOT_BYTES);
     dw_cells_fini(&port->ahs.cells);
     free(port);
 }
@@ -49,6 +50,7 @@ static int create(struct diwarp_qp *qp)
 static void destroy(struct diwarp_qp *qp)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
+    (void)dw_ud_lazy_flush(dw_ud_port_of(ud));
     dw_foreach (record, struct diwarp_record, link, &ud->records)
         dw_ud_record_destroy(record);
     dw_foreach (recv, struct dw_ud_recv, link, &ud->recvs)
@@ -93,6 +95,7 @@ static void put_ah(struct diwarp_ah *ah)
 
 static bool run(void *state, uint64_t now_ns)
 {
+    (void)dw_ud_lazy_flush(state);
     return dw_ud_answers_run(state, now_ns);
 }
 
@@ -104,22 +107,27 @@ static void expire(void *state, uint64_t now_ns)
 static uint64_t next_deadline_ns(const void *state, uint64_t ran_ns)
 {
     const struct dw_ud_port *port = state;
-    if (dw_list_empty(&port->askers))
+    if (dw_list_empty(&port->askers) && !port->lazy.count)
         return port->due_ns;
-    const uint64_t retry_ns = port->refused ? ran_ns + RETRY_NS : 0;
+    const uint64_t retry_ns = port->refused || port->lazy.refused ? ran_ns + RETRY_NS : 0;
     return retry_ns < port->due_ns ? retry_ns : port->due_ns;
 }
 
 static bool owes(const struct diwarp_qp *qp)
 {
     const struct dw_ud_qp *ud = dw_container(qp, struct dw_ud_qp, qp);
-    return !dw_list_empty(&ud->reads.active) || ud->held[DW_UD_REQUEST];
+    return !dw_list_empty(&ud->reads.active) || ud->held[DW_UD_REQUEST] ||
+           dw_ud_port_of(ud)->lazy.count;
 }
 
 static void add_memory(const void *state, struct diwarp_memory *memory)
 {
-    const struct dw_ahs *ahs = &((const struct dw_ud_port *)state)->ahs;
-    memory->base_bytes += sizeof(struct dw_ud_port);
+    const struct dw_ud_port *port = state;
+    const struct dw_ahs *ahs = &port->ahs;
+    const uint32_t lazy_bytes = port->lazy.buf ? DW_LLP_SLOT_BYTES : 0;
+    memory->base_bytes += sizeof *port;
+    memory->send_pool_bytes += lazy_bytes;
+    memory->mapped_bytes += lazy_bytes;
     memory->addresses += ahs->cells.count;
     memory->address_bytes += dw_cells_bytes(&ahs->cells);
     dw_foreach (qp, struct diwarp_qp, link, &ahs->port->qps) {

@@ -14,8 +14,13 @@ static uint32_t lead_bytes(const struct dw_ud_outgoing *out)
     return DW_LLP_HEADER_BYTES + (out->intro ? DW_INTRO_BYTES : 0);
 }
 
-/* Builds the next datagram at buf; returns its length. */
-static uint32_t build(struct dw_ud_outgoing *out, uint8_t *buf, uint32_t payload)
+uint32_t dw_ud_datagram_bytes(const struct dw_ud_outgoing *out, uint32_t payload)
+{
+    return lead_bytes(out) + dw_segment_header_bytes(&out->ddp) + payload +
+           out->ud->qp.port->datagrams.seal.trailer_bytes;
+}
+
+uint32_t dw_ud_build(struct dw_ud_outgoing *out, uint8_t *buf, uint32_t payload)
 {
     struct dw_datagrams *datagrams = &out->ud->qp.port->datagrams;
     const struct dw_process to = {.name = out->ah->name, .incarnation = out->ah->incarnation};
@@ -56,14 +61,13 @@ int dw_ud_send_train(struct dw_ud_outgoing *out, uint64_t now_ns)
     struct dw_path *path = dw_ah_path(out->ah);
     dw_path_expire(path, now_ns);
     const uint32_t datagram = dw_ah_datagram_max_bytes(out->ah);
-    const uint32_t trailer = datagrams->seal.trailer_bytes;
-    const uint32_t payload_max =
-        datagram - lead_bytes(out) - dw_segment_header_bytes(&out->ddp) - trailer;
+    const uint32_t payload_max = datagram - dw_ud_datagram_bytes(out, 0);
     uint32_t bytes = 0;
     unsigned n = dw_train_datagrams(datagram);
     do {
         const uint32_t left = record->total - record->offset;
-        bytes += build(out, datagrams->stage + bytes, left < payload_max ? left : payload_max);
+        bytes +=
+            dw_ud_build(out, datagrams->stage + bytes, left < payload_max ? left : payload_max);
     } while (record->offset < record->total && --n);
     const uint32_t segment = bytes < datagram ? bytes : datagram;
     const struct iovec iov = {.iov_base = datagrams->stage, .iov_len = bytes};

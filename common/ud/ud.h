@@ -132,6 +132,18 @@ static inline struct diwarp_counters *dw_ud_counters(struct dw_ud_qp *ud)
     return &ud->qp.port->datagrams.counters;
 }
 
+/* A train that waits: for more, or for room in the socket. */
+struct dw_ud_lazy {
+    uint8_t *buf; /* of DW_LLP_SLOT_BYTES; NULL until there is a first */
+    struct dw_llp_addr to;
+    uint32_t bytes, count;  /* datagrams; 0: none waits */
+    uint32_t segment_bytes; /* of each but the last */
+    uint8_t flow;
+    bool whole;   /* as dw_llp_train says */
+    bool full;    /* it takes no further one */
+    bool refused; /* by the socket, for now */
+};
+
 /* What UD keeps of a port. */
 struct dw_ud_port {
     struct dw_ahs ahs;
@@ -139,6 +151,7 @@ struct dw_ud_port {
     uint64_t due_ns;        /* of none of these reads is the deadline before this */
     struct dw_list askers;  /* with answers under way; the next one's turn first */
     bool refused;           /* the socket takes no more of these for now */
+    struct dw_ud_lazy lazy;
 };
 
 static inline struct dw_ud_port *dw_ud_port_of(const struct dw_ud_qp *ud)
@@ -206,11 +219,22 @@ struct dw_ud_outgoing {
     struct iovec iov[DW_UD_MAX_SGE];
 };
 
+/* The length of its next datagram, if that has so many bytes of it. */
+uint32_t dw_ud_datagram_bytes(const struct dw_ud_outgoing *out, uint32_t payload);
+/* Builds it at buf; returns its length. */
+uint32_t dw_ud_build(struct dw_ud_outgoing *out, uint8_t *buf, uint32_t payload);
 /* A train of what is left. As send() of the LLP; `record` tells how far it is then. */
 int dw_ud_send_train(struct dw_ud_outgoing *out, uint64_t now_ns);
 /* The last numbers that were used for that QP of a process. NULL: no memory. */
 struct dw_ud_target *dw_ud_target_of(struct dw_ud_qp *ud, const struct diwarp_ah *ah);
 void dw_ud_targets_fini(struct dw_ud_qp *ud);
+
+/* ---- lazy.c ---- */
+/* A Send that one datagram has room for. 0: it has been copied, and leaves with others; -EAGAIN:
+ * others wait for room in the socket; -ENOMEM. */
+int dw_ud_lazy_add(struct dw_ud_outgoing *out, uint64_t now_ns);
+/* What waits leaves: 0, or -EAGAIN. */
+int dw_ud_lazy_flush(struct dw_ud_port *port);
 
 /* ---- send.c ---- */
 int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv_send_wr *wr,

@@ -26,13 +26,13 @@
 #define MAX_REPLAYS   12 /* datagrams that come once more */
 
 struct op {
-    bool write, wrong_stag, signaled;
+    bool write, wrong_stag, signaled, lazy;
     uint32_t id; /* index + 1: wr_id, immediate, payload number */
     unsigned node, target;
     uint32_t bytes;
     uint64_t post_ns, offset; /* offset in the target's memory */
-    bool posted, completed, arrived, ended, full;
-    uint32_t serial;      /* its MSN or record id on the wire */
+    bool posted, left, completed, arrived, ended, full;
+    uint32_t serial;      /* its MSN or record id on the wire, once it has left */
     struct dw_ranges map; /* what arrived until it ended */
     uint64_t first_ns, full_ns;
     uint8_t *buf;
@@ -56,7 +56,8 @@ struct ud {
     struct op ops[MAX_OPS];
     unsigned op_count, next_op;
     struct host hosts[MAX_NODES];
-    struct op *posting; /* NULL: what is sent is a replay */
+    const struct op *posting;
+    bool replaying;
     struct replay replays[MAX_REPLAYS];
     unsigned replay_count, next_replay;
     uint64_t replay_after_ns;
@@ -97,13 +98,13 @@ static struct parsed parse(const struct sim_endpoint *from, const uint8_t *buf)
     return parsed;
 }
 
-static void keep_for_replay(struct ud *ud, const uint8_t *buf, uint32_t bytes)
+static void keep_for_replay(struct ud *ud, const struct op *op, const uint8_t *buf, uint32_t bytes)
 {
     struct replay *replay = &ud->replays[ud->replay_count++];
     *replay = (struct replay){
         .at_ns = ud->world.net.now_ns + ud->replay_after_ns,
-        .node = ud->posting->node,
-        .target = ud->posting->target,
+        .node = op->node,
+        .target = op->target,
         .datagram = {malloc(bytes), bytes},
     };
     if (!replay->datagram.iov_base)
@@ -115,11 +116,14 @@ static enum sim_verdict on_sent(void *arg, const struct sim_endpoint *from, cons
                                 uint32_t bytes)
 {
     struct ud *ud = ud_of(arg);
-    if (!ud->posting)
+    if (ud->replaying)
         return SIM_PASS;
-    ud->posting->serial = parse(from, buf).serial;
+    const struct parsed parsed = parse(from, buf);
+    struct op *op = &ud->ops[(parsed.ddp.tagged ? ud->posting->id : parsed.ddp.ulp) - 1];
+    op->left = true;
+    op->serial = parsed.serial;
     if (ud->replay_count < MAX_REPLAYS && !sim_random_below(&ud->world.random_state, 8))
-        keep_for_replay(ud, buf, bytes);
+        keep_for_replay(ud, op, buf, bytes);
     return SIM_PASS;
 }
 
@@ -134,7 +138,7 @@ static void on_received(void *arg, const struct sim_endpoint *at,
     struct parsed parsed = parse(datagram->from, datagram->buf);
     for (unsigned i = 0; i < ud->op_count; i++) {
         struct op *op = &ud->ops[i];
-        if (!op->posted || op->node != parsed.source || op->target != target ||
+        if (!op->left || op->node != parsed.source || op->target != target ||
             op->write != parsed.ddp.tagged || op->serial != parsed.serial || op->ended)
             continue;
         if (!op->arrived)
@@ -185,6 +189,7 @@ static void plan_op(struct ud *ud, uint64_t at_ns)
         .node = (unsigned)below(ud, nodes),
         .write = below(ud, 2),
         .signaled = below(ud, 2),
+        .lazy = below(ud, 2),
         .post_ns = at_ns,
     };
     op->target = (op->node + 1 + (unsigned)below(ud, nodes - 1)) % nodes;
@@ -251,7 +256,8 @@ static bool try_post(struct ud *ud, struct op *op)
                .num_sge = 1,
                .opcode = op->write ? IBV_WR_RDMA_WRITE : IBV_WR_SEND_WITH_IMM,
                .imm_data = op->id,
-               .send_flags = op->signaled ? IBV_SEND_SIGNALED : 0},
+               .send_flags =
+                   (op->signaled ? IBV_SEND_SIGNALED : 0) | (op->lazy ? DIWARP_SEND_LAZY : 0)},
         .ah = node->ahs[op->target],
     };
     if (op->write) {
@@ -260,7 +266,6 @@ static bool try_post(struct ud *ud, struct op *op)
     }
     ud->posting = op;
     int rc = diwarp_post_send(node->qp, &post);
-    ud->posting = NULL;
     if (rc && rc != -EAGAIN)
         sim_fail(&ud->world, "op %u: post gave %d", op->id, rc);
     op->posted = !rc;
@@ -301,7 +306,9 @@ static uint64_t send_replays(struct ud *ud)
                                      .iov = &replay->datagram,
                                      .iov_count = 1,
                                      .segment_bytes = (uint32_t)replay->datagram.iov_len};
+        ud->replaying = true;
         dw_datagrams_send(&node->qp->port->datagrams, &train);
+        ud->replaying = false;
     }
     return DW_NEVER;
 }
