@@ -59,6 +59,7 @@ struct dv_context {
     uint32_t kept;  /* CQs and channels: those that are left keep the memory of a closed one */
     uint32_t empty_polls; /* since something was polled */
     uint32_t armed_count; /* CQs that have been asked for an event */
+    uint32_t posts;       /* of sends, since the RNIC ran */
     struct dv_qp *qps[1 << DV_INDEX_BITS];
     struct diwarp_interface gids[DIWARP_MAX_INTERFACES];
     unsigned gid_count;

@@ -100,6 +100,7 @@ int dv_progress(struct dv_context *context)
     int n, all = 0;
     if (!context->core) /* closed */
         return 0;
+    context->posts = 0;
     do {
         n = diwarp_poll_cq(context->core, BATCH, done);
         context->done = done;
@@ -212,6 +213,8 @@ int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
         context->armed_count++;
     if (!rc && cq->armed != DV_ARMED)
         cq->armed = solicited_only ? DV_ARMED_SOLICITED : DV_ARMED;
+    if (!rc && context->posts) /* what waits for more leaves before the program sleeps */
+        (void)dv_progress(context);
     dv_unlock(context);
     return rc;
 }

@@ -20,6 +20,9 @@
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
 #define ROOM_WAIT_MS 10
+/* Posts without a poll between, after which the RNIC is run for those who sleep for events: about
+ * as many of UD's longest make a train. Fewer make it shorter, more let events wait longer. */
+#define POSTS_PER_RUN 16
 
 /* Sends of UD are completed here, not by diwarp. Each has its place in the send queue until its
  * completion is polled. */
@@ -107,6 +110,14 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     return *ah ? 0 : errno;
 }
 
+/* It may wait for those behind it in its list; and, where the program has posted before without a
+ * poll since, for its next ones: if none come, the helper sees to it. */
+static unsigned lazy_flag(struct dv_context *context, const struct ibv_send_wr *wr)
+{
+    const bool lazy = wr->next || (context->posts && !dv_start_helper(context));
+    return lazy ? DIWARP_SEND_LAZY : 0;
+}
+
 /* A wrong key or length is told by a completion. */
 static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to,
                      struct diwarp_ah *ah)
@@ -119,7 +130,8 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
         .wr = {.wr_id = wr->wr_id,
                .num_sge = wr->num_sge,
                .opcode = wr->opcode,
-               .send_flags = wr->send_flags & IBV_SEND_SOLICITED,
+               .send_flags = (wr->send_flags & IBV_SEND_SOLICITED) |
+                             lazy_flag(dv_context_of(dv_ibv_qp(qp)->context), wr),
                .imm_data = ntohl(wr->imm_data),
                .wr.ud = {.remote_qkey = to->qkey}},
         .ah = ah,
@@ -165,6 +177,7 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct
         dv_rd_post_send(qp, wr, ah);
     else
         send_one(qp, wr, to, ah);
+    dv_context_of(dv_ibv_qp(qp)->context)->posts++;
     return 0;
 }
 
@@ -179,7 +192,7 @@ static struct dv_to destination_of(const struct ibv_send_wr *wr)
 /* The helper takes who posts for one who polls, too. */
 static void leave(struct dv_context *context)
 {
-    if (context->armed_count)
+    if (context->armed_count && context->posts >= POSTS_PER_RUN)
         (void)dv_progress(context);
     dv_unlock(context);
 }

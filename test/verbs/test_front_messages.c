@@ -2,6 +2,7 @@
 /* The verbs front: Sends and receives, good ones and bad. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "test/verbs/end.h"
 
@@ -216,6 +217,25 @@ static void send__into_a_full_queue(void **state)
     close_end(end);
 }
 
+/* It waits for more, but not for long. */
+static void send__many_and_no_poll__all_leave(void **state)
+{
+    (void)state;
+    enum { SENDS = 8, RECV_BYTES = 40 + BYTES };
+    struct end *end = open_end(64);
+    make_ready(end);
+    memset(end->memory, 'x', BYTES);
+    for (unsigned i = 0; i < SENDS; i++)
+        assert_int_equal(post_recv(end, i, 1024 + i * RECV_BYTES, RECV_BYTES), 0);
+    for (unsigned i = 0; i < SENDS; i++)
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+    const volatile uint8_t *last = end->memory + 1024 + SENDS * RECV_BYTES - 1;
+    for (unsigned ms = 0; ms < 2000 && *last != 'x'; ms++)
+        usleep(1000);
+    assert_int_equal(*last, 'x');
+    close_end(end);
+}
+
 static void wr__is_the_same(void **state)
 {
     (void)state;
@@ -292,6 +312,7 @@ int main(void)
         cmocka_unit_test(send__to_where_none_may_go),
         cmocka_unit_test(send__malformed_in_a_list),
         cmocka_unit_test(send__into_a_full_queue),
+        cmocka_unit_test(send__many_and_no_poll__all_leave),
         cmocka_unit_test(wr__is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
