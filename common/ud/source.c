@@ -29,6 +29,22 @@ static uint64_t key_of(const struct dw_ud_qp *ud, const struct dw_llp_header *he
     return dw_siphash(random_key, dw_name_key(name) ^ dw_siphash(random_key, whole));
 }
 
+static bool is_of(const struct dw_ud_source *source, const struct dw_llp_header *header)
+{
+    return source->name.job == header->job && source->name.rank == header->rank &&
+           source->incarnation == header->incarnation && source->qpn == header->src_qpn &&
+           source->group == group_of(header);
+}
+
+/* Mostly of the one that was heard last, which spares its hashes. */
+static uint64_t find_key(const struct dw_ud_qp *ud, const struct dw_llp_header *header)
+{
+    if (dw_list_empty(&ud->sources))
+        return key_of(ud, header);
+    const struct dw_ud_source *last = dw_container(ud->sources.prev, struct dw_ud_source, link);
+    return is_of(last, header) ? last->key : key_of(ud, header);
+}
+
 void dw_ud_source_destroy(struct dw_ud_qp *ud, struct dw_ud_source *source)
 {
     if (source->asker)
@@ -86,6 +102,7 @@ static struct dw_ud_source *add_source(struct dw_ud_qp *ud, const struct dw_llp_
     }
     source->key = key;
     source->name = (struct diwarp_name){.job = header->job, .rank = header->rank};
+    source->incarnation = header->incarnation;
     source->qpn = header->src_qpn;
     source->group = group_of(header);
     source->newest = header->number;
@@ -107,7 +124,7 @@ static uint64_t late_of(const struct dw_ud_qp *ud, const struct dw_ud_source *so
 struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_header *header,
                                      uint64_t now_ns)
 {
-    const uint64_t key = key_of(ud, header), number = header->number;
+    const uint64_t key = find_key(ud, header), number = header->number;
     struct dw_ud_source *source = dw_map_get(&ud->source_by_key, key);
     /* Before another is forgotten for it, whose number may have the same place. */
     const uint64_t late = late_of(ud, source, key, number);

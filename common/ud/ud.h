@@ -64,7 +64,7 @@ struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
-    uint32_t qpn;
+    uint32_t incarnation, qpn;
     uint64_t group;             /* token of the one that it sends to, with numbers of its own; 0:
                                  * to the QP alone */
     uint32_t held[DW_UD_KINDS]; /* of neither more than it leaves to others */
