@@ -109,8 +109,8 @@ static int find_gids(struct dv_context *context)
     return context->gid_count ? 0 : -ENODEV;
 }
 
-/* A connection lingers for a second at most. */
-#define LINGER_MS 1000
+/* No connection lingers longer. */
+#define LINGER_MS 5000
 
 static int open_port(struct dv_context *context, uint32_t port)
 {

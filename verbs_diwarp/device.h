@@ -3,6 +3,5 @@
 
 #include "verbs_diwarp/front.h"
 
-/* Lets the other sides of connections that were closed read what was sent last: a second at most.
- */
+/* Lets the other sides of connections that were closed read what was sent last, within 5 s. */
 void dv_linger(struct dv_context *context);

@@ -22,10 +22,14 @@
  * timers have theirs though some streams had none. */
 #define DW_RC_TURNS 64
 /* Of each kind, streams without a QP: callers that have not said who they are, and those that
- * linger so that their other side can read what was sent last. They have so long for that; a caller
- * longer, while no other wants its place. All of 128 ranks may call before they are answered. */
+ * linger so that their other side can read what was sent last. All of 128 ranks may call before
+ * they are answered. */
 #define DW_RC_STRAYS_MAX 256
-#define DW_RC_STRAY_NS   (1000ull * 1000000)
+/* What a caller has, and longer while no other wants its place. */
+#define DW_RC_STRAY_NS (1000ull * 1000000)
+/* What the other side of one that lingers has: with a fifth, a program has lost its last message
+ * where ten others wanted each core. */
+#define DW_RC_LINGER_NS (5000ull * 1000000)
 /* FPDUs that go to TCP in one call: half as many cost short messages more calls, twice as many more
  * memory and time for what TCP takes none of, which is built anew. */
 #define DW_RC_TRAIN_FPDUS  64

@@ -80,7 +80,7 @@ void dw_rc_linger(struct dw_rc *rc, struct dw_stream *stream, struct dw_rc_tail 
     dw_list_append(&rc->lingers, &linger->link);
     rc->counters.rc_lingering = ++rc->linger_count;
     rc->send_bytes += sizeof *linger + tail.bytes;
-    (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_STRAY_NS);
+    (void)dw_heap_set(&rc->timers, &linger->timer, dw_device_now_ns(rc->device) + DW_RC_LINGER_NS);
     if (!rest.iov_len)
         stream->ops->shutdown(stream);
     on_linger_ready(linger, DW_STREAM_OUT, 0);
