@@ -18,6 +18,7 @@
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
 #include "verbs_diwarp/domain.h"
+#include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
 #include "verbs_diwarp/post.h"
@@ -228,6 +229,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->verbs.create_qp_ex = dv_create_qp_ex;
     context->verbs.create_cq_ex = dv_create_cq_ex;
     context->verbs.query_rt_values = dv_query_rt_values;
+    context->verbs.advise_mr = dv_advise_mr;
     context->verbs.alloc_td = dv_alloc_td;
     context->verbs.dealloc_td = dv_dealloc_td;
     context->verbs.alloc_parent_domain = dv_alloc_parent_domain;

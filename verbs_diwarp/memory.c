@@ -95,9 +95,11 @@ bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
 
+/* No region is pinned: that pages come on demand says nothing new. */
 static bool is_access(unsigned access)
 {
-    const unsigned known = DIWARP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
+    const unsigned known = DIWARP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
+                           IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
     const unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     return !(access & ~known) && (!(access & writes) || access & IBV_ACCESS_LOCAL_WRITE);
 }
@@ -160,6 +162,33 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     if (!dv_is_ours(pd->context))
         return DV_REAL(ibv_reg_mr_iova2)(pd, addr, length, iova, access);
     return reg_mr(pd, addr, length, iova, access);
+}
+
+/* ---- pages in advance ---- */
+
+static bool takes_advice(const struct ibv_pd *pd, enum ibv_advise_mr_advice advice,
+                         const struct ibv_sge *sge)
+{
+    const bool write = advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    return sge->length && region_of(pd, sge) && (!write || dv_may_write(pd, sge, 1)) &&
+           (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT ||
+            dv_is_mapped((const void *)(uintptr_t)sge->addr, sge->length, write));
+}
+
+int dv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                 struct ibv_sge *sges, uint32_t count)
+{
+    bool all = true;
+    if (dv_is_gone(pd->context) || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count)
+        return EINVAL;
+    if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
+        advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+        return ENOTSUP;
+    dv_lock(dv_context_of(pd->context));
+    for (uint32_t i = 0; i < count; i++)
+        all = takes_advice(pd, advice, &sges[i]) && all;
+    dv_unlock(dv_context_of(pd->context));
+    return all ? 0 : EFAULT;
 }
 
 /* ---- anew ---- */

@@ -7,3 +7,6 @@
 bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);
 /* Each that is not empty is, and of a region with IBV_ACCESS_LOCAL_WRITE. */
 bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);
+
+int dv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                 struct ibv_sge *sges, uint32_t count);

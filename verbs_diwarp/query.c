@@ -113,10 +113,21 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     return 0;
 }
 
+/* Regions are paged as all memory is. There are none of all memory: peers could name what is not
+ * there. */
+static const struct ibv_odp_caps odp_caps = {
+    .general_caps = IBV_ODP_SUPPORT,
+    .per_transport_caps = {
+        .rc_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+                       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV,
+        .ud_odp_caps = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV,
+    }};
+
 int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t bytes)
 {
-    struct ibv_device_attr_ex all = {.phys_port_cnt_ex = 1,
+    struct ibv_device_attr_ex all = {.odp_caps = odp_caps,
+                                     .phys_port_cnt_ex = 1,
                                      .completion_timestamp_mask = UINT64_MAX,
                                      .hca_core_clock = DV_CLOCK_KHZ};
     if (input && input->comp_mask)

@@ -166,6 +166,38 @@ static void dereg__while_receives_name_it(void **state)
     }
 }
 
+static int advise(struct end *end, enum ibv_advise_mr_advice advice, uint32_t flags,
+                  struct ibv_sge sge)
+{
+    return ibv_advise_mr(end->pd, advice, flags, &sge, 1);
+}
+
+static void advise__pages_in_advance(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    const uint32_t page = (uint32_t)sysconf(_SC_PAGESIZE);
+    uint8_t *memory = map(2 * page, PROT_READ | PROT_WRITE);
+    struct ibv_mr *mr = ibv_reg_mr(end->pd, memory, 2 * page, IBV_ACCESS_ON_DEMAND);
+    assert_non_null(mr);
+    const struct ibv_sge all = {(uintptr_t)memory, 2 * page, mr->lkey};
+    const struct ibv_sge beyond = {(uintptr_t)memory + page, 2 * page, mr->lkey};
+    const struct ibv_sge keyless = {(uintptr_t)memory, page, mr->lkey ^ 0x5a5a};
+    const enum ibv_advise_mr_advice read = IBV_ADVISE_MR_ADVICE_PREFETCH;
+    assert_int_equal(advise(end, read, 0, all), 0);
+    assert_int_equal(advise(end, IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, 0, all), 0);
+    assert_int_equal(advise(end, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, 0, all), EFAULT);
+    assert_int_equal(advise(end, read, 0, beyond), EFAULT);
+    assert_int_equal(advise(end, read, 0, keyless), EFAULT);
+    assert_int_equal(advise(end, read, 0x80, all), EINVAL);
+    assert_int_equal(advise(end, (enum ibv_advise_mr_advice)77, 0, all), ENOTSUP);
+    assert_int_equal(munmap(memory + page, page), 0);
+    assert_int_equal(advise(end, read, IBV_ADVISE_MR_FLAG_FLUSH, all), EFAULT);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    assert_int_equal(munmap(memory, page), 0);
+    close_end(end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +207,7 @@ int main(void)
         cmocka_unit_test(reg__the_stack),
         cmocka_unit_test(reg__huge_takes_no_memory),
         cmocka_unit_test(dereg__while_receives_name_it),
+        cmocka_unit_test(advise__pages_in_advance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
