@@ -26,8 +26,9 @@
 #define MAX_REPLAYS   12 /* datagrams that come once more */
 
 struct op {
-    bool write, wrong_stag, signaled, lazy;
-    uint32_t id; /* index + 1: wr_id, immediate, payload number */
+    bool write, wrong_stag;
+    unsigned flags; /* of its post */
+    uint32_t id;    /* index + 1: wr_id, immediate, payload number */
     unsigned node, target;
     uint32_t bytes;
     uint64_t post_ns, offset; /* offset in the target's memory */
@@ -116,9 +117,9 @@ static enum sim_verdict on_sent(void *arg, const struct sim_endpoint *from, cons
                                 uint32_t bytes)
 {
     struct ud *ud = ud_of(arg);
+    const struct parsed parsed = parse(from, buf);
     if (ud->replaying)
         return SIM_PASS;
-    const struct parsed parsed = parse(from, buf);
     struct op *op = &ud->ops[(parsed.ddp.tagged ? ud->posting->id : parsed.ddp.ulp) - 1];
     op->left = true;
     op->serial = parsed.serial;
@@ -188,10 +189,10 @@ static void plan_op(struct ud *ud, uint64_t at_ns)
         .id = ud->op_count,
         .node = (unsigned)below(ud, nodes),
         .write = below(ud, 2),
-        .signaled = below(ud, 2),
-        .lazy = below(ud, 2),
+        .flags = below(ud, 2) ? IBV_SEND_SIGNALED : 0,
         .post_ns = at_ns,
     };
+    op->flags |= below(ud, 2) ? DIWARP_SEND_LAZY : 0;
     op->target = (op->node + 1 + (unsigned)below(ud, nodes - 1)) % nodes;
     uint32_t max = op->write ? 200000 : MAX_MSG_BYTES;
     uint64_t shape = below(ud, 3);
@@ -256,8 +257,7 @@ static bool try_post(struct ud *ud, struct op *op)
                .num_sge = 1,
                .opcode = op->write ? IBV_WR_RDMA_WRITE : IBV_WR_SEND_WITH_IMM,
                .imm_data = op->id,
-               .send_flags =
-                   (op->signaled ? IBV_SEND_SIGNALED : 0) | (op->lazy ? DIWARP_SEND_LAZY : 0)},
+               .send_flags = op->flags},
         .ah = node->ahs[op->target],
     };
     if (op->write) {
@@ -268,8 +268,7 @@ static bool try_post(struct ud *ud, struct op *op)
     int rc = diwarp_post_send(node->qp, &post);
     if (rc && rc != -EAGAIN)
         sim_fail(&ud->world, "op %u: post gave %d", op->id, rc);
-    op->posted = !rc;
-    return op->posted;
+    return op->posted = !rc;
 }
 
 /* Asks for a record that is under way, as an application that polls would. */
@@ -383,7 +382,7 @@ static void on_wc(struct sim_world *world, struct sim_node *node, const struct d
     } else {
         struct op *op = &ud->ops[wc->wc.wr_id - 1];
         sim_check(world, op->node == node->index);
-        sim_check(world, op->signaled && !op->completed);
+        sim_check(world, op->flags & IBV_SEND_SIGNALED && !op->completed);
         sim_check(world, wc->wc.status == IBV_WC_SUCCESS);
         sim_check(world, wc->wc.opcode == (op->write ? IBV_WC_RDMA_WRITE : IBV_WC_SEND));
         op->completed = true;
@@ -413,7 +412,7 @@ static void judge(struct ud *ud)
     for (unsigned i = 0; i < ud->op_count && !world->failed; i++) {
         const struct op *op = &ud->ops[i];
         sim_check(world, op->posted);
-        sim_check(world, op->completed == op->signaled);
+        sim_check(world, op->completed == !!(op->flags & IBV_SEND_SIGNALED));
         if (op->write && !memory_right(ud, op))
             sim_fail(world, "op %u: wrong bytes, or bytes that did not arrive", op->id);
         bool must_end =
@@ -482,7 +481,7 @@ static bool run(uint64_t seed, enum diwarp_auth auth, char *failure, size_t fail
     if (!world->failed)
         sim_world_check_rest(world);
     judge(ud);
-    bool passed = !world->failed;
+    const bool passed = !world->failed;
     snprintf(failure, failure_bytes, "%s", world->failure);
     close_all(ud);
     free(ud);
