@@ -81,6 +81,7 @@ void dw_sendwin_on_send(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_n
     win->bytes += tx->truesize_bytes;
     dw_sendwin_on_resend(win, tx, now_ns);
     tx->resends = 0;
+    tx->guessed = false;
 }
 
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns)
@@ -89,6 +90,7 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
         tx->resends++;
     tx->order = ++win->next_order;
     tx->sent_ns = now_ns;
+    tx->guessed = !tx->lost;
     tx->lost = false;
 }
 
@@ -198,7 +200,9 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
             break; /* sorted by PSN: nothing further is acknowledged */
         if (ahead == 0 || (ahead > 0 && !(sack >> (ahead - 1) & 1)))
             continue;
-        if (dw_serial_before(win->acked_order, tx->order))
+        /* If the ack is that of an earlier transmission, what was sent between has not been
+         * overtaken. */
+        if (!tx->guessed && dw_serial_before(win->acked_order, tx->order))
             win->acked_order = tx->order;
         resent |= tx->resends > 0;
         result->rtt_ns = now_ns - tx->sent_ns;

@@ -30,6 +30,7 @@ struct dw_tx {
     uint32_t truesize_bytes;
     uint16_t resends;
     bool lost;
+    bool guessed; /* its last transmission was on suspicion: an ack may be that of an earlier one */
 };
 
 struct dw_sendwin {
@@ -78,7 +79,7 @@ static inline void dw_sendwin_on_lost(struct dw_sendwin *win, struct dw_tx *tx)
 {
     win->any_lost = tx->lost = true;
 }
-/* A lost one goes out again. */
+/* A lost one goes out again; or, on suspicion, one that is not known to be lost. */
 void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now_ns);
 
 /* Moves what is acknowledged to `acked`, flags what is lost. An ack outside the window is ignored

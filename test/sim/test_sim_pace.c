@@ -380,6 +380,31 @@ static void sends__lost_again_and_again__come_soon(void **state)
     fixture_close(f);
 }
 
+/* ... and a peer that does not look for a moment is sent at most one datagram again: the ack of
+ * what came first does not tell that the rest is lost. */
+static void send__peer_computes_after_a_loss__one_again(void **state)
+{
+    (void)state;
+    enum { BYTES = 64000 };
+    uint8_t *data = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    f->config.mtu_bytes = 1500;
+    fixture_open(f);
+    acquaint(f);
+    f->world.net.filter = lose_send;
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, 8, NULL), 0);
+    sim_world_run_for(&f->world, 10 * MS);
+    const uint64_t *resent = &sim_counters(&f->world, 0)->tx_resent_datagrams;
+    const uint64_t before = *resent;
+    assert_true(before > 0);
+    f->world.nodes[1].paused_until_ns = f->world.net.now_ns + MS;
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND_WITH_IMM, 0, data, BYTES, NULL), 0);
+    fixture_run(f, SECOND);
+    assert_int_equal(*resent, before + 1);
+    fixture_close(f);
+    free(data);
+}
+
 /* ... and yet a peer that computes for as long as on any other path is not taken for gone. */
 static void read__peer_computes_after_a_loss__not_set_aside(void **state)
 {
@@ -421,6 +446,7 @@ int main(void)
         cmocka_unit_test(reads__all_lost__come_soon),
         cmocka_unit_test(send__lost_after_the_peer_computed__comes_soon),
         cmocka_unit_test(sends__lost_again_and_again__come_soon),
+        cmocka_unit_test(send__peer_computes_after_a_loss__one_again),
         cmocka_unit_test(read__peer_computes_after_a_loss__not_set_aside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,6 +229,30 @@ static void sendwin_on_ack__resent_waits_for_a_later_one(void **state)
     assert_int_equal(lost_bits(txs, 10), 1);
 }
 
+/* One that was sent again on suspicion may have been acknowledged as it went out first: nothing
+ * that was sent since is lost for that. */
+static void sendwin_on_ack__of_a_guess_overtakes_nothing(void **state)
+{
+    (void)state;
+    struct dw_sendwin win;
+    struct dw_tx txs[7];
+    struct dw_list acked;
+    struct dw_sendwin_result result;
+
+    fill(&win, txs, 7);
+    dw_sendwin_on_resend(&win, &txs[0], 50);
+    dw_list_init(&acked);
+    dw_sendwin_on_ack(&win, FIRST + 1, 0, 60, &acked, &result);
+    assert_int_equal(result.acked, 1);
+    assert_int_equal(result.rtt_ns, 0);
+    assert_int_equal(lost_bits(txs, 7), 0);
+    dw_sendwin_on_ack(&win, FIRST + 1, 7, 70, &acked, &result); /* all but the second came */
+    assert_int_equal(lost_bits(txs, 7), 1 << 1);
+    dw_sendwin_on_resend(&win, &txs[1], 80); /* which is no guess */
+    dw_sendwin_on_ack(&win, FIRST + 5, 0, 90, &acked, &result);
+    assert_int_equal(lost_bits(txs, 7), 1 << 5);
+}
+
 /* The ack of a resent datagram tells of the loss of those first sent before, without any SACK. */
 static void sendwin_on_ack__cumulative_tells_loss_too(void **state)
 {
@@ -313,6 +337,7 @@ int main(void)
         cmocka_unit_test(sendwin_on_ack__table),
         cmocka_unit_test(sendwin_on_ack__of_a_resent_gives_no_rtt),
         cmocka_unit_test(sendwin_on_ack__resent_waits_for_a_later_one),
+        cmocka_unit_test(sendwin_on_ack__of_a_guess_overtakes_nothing),
         cmocka_unit_test(sendwin_on_ack__cumulative_tells_loss_too),
         cmocka_unit_test(sendwin_on_probe_reply__all_sent_before),
         cmocka_unit_test(sendwin__only_what_was_told_of_is_lost),

@@ -88,7 +88,8 @@ static void sender_sends(struct world *w)
 {
     dw_list_foreach (it, &w->sender.unacked) {
         struct dw_tx *tx = dw_container(it, struct dw_tx, link);
-        if (tx->lost) {
+        /* Now and then the oldest goes out again on suspicion. */
+        if (tx->lost || (it == w->sender.unacked.next && random_percent(&w->rng, 1))) {
             dw_sendwin_on_resend(&w->sender, tx, w->now_ns);
             transmit(w, tx);
         }
@@ -138,7 +139,7 @@ static void check_acked(struct world *w, const struct packet *packet, struct dw_
         const struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         int32_t ahead = dw_serial_diff(tx->psn, packet->ack);
         assert_for_seed(w->seed, ahead < 0 || (ahead > 0 && packet->sack >> (ahead - 1) & 1));
-        if (w->order[index_of(tx)] > w->acked_order)
+        if (!tx->guessed && w->order[index_of(tx)] > w->acked_order)
             w->acked_order = w->order[index_of(tx)];
     }
 }
