@@ -351,6 +351,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_events \
 	test/verbs/test_front_extension \
+	test/verbs/test_front_gids \
 	test/verbs/test_front_mcast \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
@@ -385,6 +386,9 @@ test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c
 test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_gids_SOURCES = test/verbs/test_front_gids.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_gids_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mcast_SOURCES = test/verbs/test_front_mcast.c test/verbs/end.c
 test_verbs_test_front_mcast_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_memory_SOURCES = test/verbs/test_front_memory.c test/verbs/end.c

@@ -22,8 +22,10 @@ static int by_qpn(const void *a, const void *b)
 static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn, struct diwarp_qp *rd)
 {
     struct dv_context *context = dv_context_of(ah->ah.context);
-    const struct diwarp_address address = dv_address_of(context, ah->attr.grh.dgid.raw + 12, qpn);
+    const struct diwarp_address address = dv_address_of(context, &ah->attr.grh.dgid, qpn);
     const bool group = dv_is_group(context, &ah->attr.grh.dgid);
+    if (rd && !dv_is_ipv4(&ah->attr.grh.dgid)) /* a process has one name, which IPv4 tells */
+        return dv_fail(EINVAL);
     if (group && (rd || qpn != DV_MCAST_QPN))
         return dv_fail(EINVAL);
     struct dv_destination *destination = malloc(sizeof *destination);
@@ -67,12 +69,6 @@ static void forget(void *node)
     free(destination);
 }
 
-static bool is_mapped(const union ibv_gid *gid)
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-    return !memcmp(gid->raw, prefix, sizeof prefix);
-}
-
 /* The broadcast address of one of our networks. */
 static bool is_broadcast_of(const struct diwarp_interface *interface, uint32_t ip)
 {
@@ -83,15 +79,38 @@ static bool is_broadcast_of(const struct diwarp_interface *interface, uint32_t i
 }
 
 /* Of one host: neither multicast, which may come, nor broadcast, nor unspecified. */
-static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *gid)
+static bool is_of_a_host4(const struct dv_context *context, const union ibv_gid *gid)
 {
     uint32_t ip;
     memcpy(&ip, gid->raw + 12, sizeof ip);
     ip = ntohl(ip);
-    bool host = is_mapped(gid) && ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
+    bool host = ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
     for (unsigned i = 0; i < context->address.interface_count; i++)
         host &= !is_broadcast_of(&context->address.interfaces[i], ip);
     return host;
+}
+
+/* Likewise; nor link-local, which needs an interface to go by. */
+static bool is_of_a_host6(const union ibv_gid *gid)
+{
+    struct in6_addr ip;
+    memcpy(&ip, gid, sizeof ip);
+    return !IN6_IS_ADDR_UNSPECIFIED(&ip) && !IN6_IS_ADDR_MULTICAST(&ip) &&
+           !IN6_IS_ADDR_LINKLOCAL(&ip);
+}
+
+static bool has_family(const struct dv_context *context, uint8_t family)
+{
+    bool has = false;
+    for (unsigned i = 0; i < context->address.interface_count; i++)
+        has |= context->address.interfaces[i].family == family;
+    return has;
+}
+
+static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *gid)
+{
+    return dv_is_ipv4(gid) ? is_of_a_host4(context, gid)
+                             : has_family(context, AF_INET6) && is_of_a_host6(gid);
 }
 
 static bool has_source(const struct dv_context *context, const struct ibv_ah_attr *attr)
@@ -151,6 +170,7 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
     if (!(wc->wc_flags & IBV_WC_GRH))
         return -1;
     attr->grh.dgid = grh->sgid;
+    attr->grh.sgid_index = (uint8_t)dv_gid_index_towards(dv_context_of(context), &attr->grh.dgid);
     return 0;
 }
 

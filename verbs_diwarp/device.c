@@ -90,7 +90,18 @@ static int claim(uint32_t port)
     return fd;
 }
 
-/* IPv4 only: a GID is the address mapped to IPv6, and a process is named by the first. */
+/* IPv4 first, which programs have always met at index 0: a process is named by that. */
+static void add_gids(struct dv_context *context, const struct diwarp_device_info *info,
+                     bool loopback)
+{
+    static const uint8_t families[] = {AF_INET, AF_INET6};
+    for (unsigned k = 0; k < 2; k++)
+        for (unsigned i = 0; i < info->interface_count; i++)
+            if (info->interfaces[i].family == families[k] &&
+                info->interfaces[i].loopback == loopback)
+                context->gids[context->gid_count++] = info->interfaces[i];
+}
+
 static int find_gids(struct dv_context *context)
 {
     struct diwarp_device_attr attr;
@@ -102,11 +113,9 @@ static int find_gids(struct dv_context *context)
         return rc;
     diwarp_query_device(device, &info);
     diwarp_close_device(device);
-    for (unsigned want_loopback = 0; want_loopback < 2 && !context->gid_count; want_loopback++)
-        for (unsigned i = 0; i < info.interface_count; i++)
-            if (info.interfaces[i].family == AF_INET &&
-                info.interfaces[i].loopback == (bool)want_loopback)
-                context->gids[context->gid_count++] = info.interfaces[i];
+    add_gids(context, &info, false);
+    if (!context->gid_count)
+        add_gids(context, &info, true);
     return context->gid_count ? 0 : -ENODEV;
 }
 
@@ -119,7 +128,8 @@ static int open_port(struct dv_context *context, uint32_t port)
     struct diwarp_qp_attr qp_attr;
     diwarp_device_attr_init(&attr);
     diwarp_qp_attr_init(&qp_attr);
-    attr.name = dv_name_of(context->gids[0].ip, port);
+    const union ibv_gid first = dv_gid_of(&context->gids[0]);
+    attr.name = dv_name_of(&first, port);
     attr.token = dv_token_of(port);
     attr.port_min = attr.port_max = (uint16_t)port;
     attr.threaded = true;

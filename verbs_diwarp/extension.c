@@ -68,12 +68,11 @@ int diwarp_verbs_query_record(struct ibv_qp *ibv_qp, uint64_t handle,
     if (!found)
         return qp ? unlock(ibv_qp, EINVAL) : EINVAL;
     diwarp_query_record(found->core, &info);
-    const uint32_t source = htonl(info.src.job);
     *record = (struct diwarp_verbs_record){.src_qp = found->src_qp,
                                            .addr = info.addr,
                                            .length = info.length,
                                            .valid_bytes = info.valid_bytes};
-    dv_put_gid(&record->gid, (const uint8_t *)&source);
+    record->gid = dv_gid_of_source(dv_context_of(ibv_qp->context), info.src, info.src_ip);
     return unlock(ibv_qp, 0);
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "common/include/diwarp.h"
@@ -39,6 +40,8 @@
 
 #define DV_CLOCK_KHZ 1000000 /* of completion timestamps: nanoseconds */
 
+#define DV_BATCH 16 /* completions that are polled at once */
+
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
 
 struct dv_context {
@@ -50,8 +53,8 @@ struct dv_context {
     struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */
-    struct dv_event *events; /* that nobody took, oldest first */
-    struct diwarp_wc *done;  /* done_count: being sorted */
+    struct dv_event *events;         /* that nobody took, oldest first */
+    struct diwarp_wc done[DV_BATCH]; /* done_count: being sorted */
     int done_count;
     uint32_t slot;
     uint32_t last_index;
@@ -253,6 +256,29 @@ static inline void dv_put_gid(union ibv_gid *gid, const uint8_t ip[4])
 {
     *gid = (union ibv_gid){.raw = {[10] = 0xff, [11] = 0xff}};
     memcpy(gid->raw + 12, ip, 4);
+}
+
+/* RoCE's: an IPv6 address is its own. */
+static inline union ibv_gid dv_gid_of(const struct diwarp_interface *interface)
+{
+    union ibv_gid gid;
+    if (interface->family == AF_INET)
+        dv_put_gid(&gid, interface->ip);
+    else
+        memcpy(&gid, interface->ip, sizeof gid);
+    return gid;
+}
+
+/* An IPv4 address mapped. */
+static inline bool dv_is_ipv4(const union ibv_gid *gid)
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+    return !memcmp(gid->raw, prefix, sizeof prefix);
+}
+
+static inline bool dv_is_same_gid(const union ibv_gid *a, const union ibv_gid *b)
+{
+    return !memcmp(a, b, sizeof *a);
 }
 
 /* To diwarp a key of 0 is any memory of the process, which verbs do not know. */

@@ -3,6 +3,7 @@
 #include "verbs_diwarp/mcast.h"
 
 #include "verbs_diwarp/graves.h"
+#include "verbs_diwarp/query.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,12 +24,6 @@ struct dv_membership {
 };
 
 /* ---- what an MGID means ---- */
-
-static bool is_mapped(const union ibv_gid *gid)
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-    return !memcmp(gid->raw, prefix, sizeof prefix);
-}
 
 static uint32_t ip_of(const uint8_t *bytes)
 {
@@ -51,22 +46,13 @@ static bool is_broadcast(const struct dv_context *context, uint32_t ip)
 bool dv_is_group(const struct dv_context *context, const union ibv_gid *gid)
 {
     const uint32_t ip = ip_of(gid->raw + 12);
-    return is_mapped(gid) ? IN_MULTICAST(ip) || is_broadcast(context, ip) : gid->raw[0] == 0xff;
-}
-
-/* FNV-1a: no secret, for who knows the MGID may send to the group. */
-static uint64_t hash_of(const union ibv_gid *mgid)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (unsigned i = 0; i < sizeof mgid->raw; i++)
-        hash = (hash ^ mgid->raw[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return dv_is_ipv4(gid) ? IN_MULTICAST(ip) || is_broadcast(context, ip) : gid->raw[0] == 0xff;
 }
 
 static struct diwarp_group group_of(const union ibv_gid *mgid)
 {
-    const uint64_t hash = hash_of(mgid);
-    const uint32_t ip = is_mapped(mgid)
+    const uint64_t hash = dv_gid_hash(mgid);
+    const uint32_t ip = dv_is_ipv4(mgid)
                             ? ip_of(mgid->raw + 12)
                             : SCOPE_IP | (uint32_t)(hash >> 32 & ((1u << SCOPE_BITS) - 1));
     const uint32_t word = htonl(ip);

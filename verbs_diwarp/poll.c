@@ -19,8 +19,6 @@
 #include "verbs_diwarp/recvs.h"
 #include "verbs_diwarp/srq.h"
 
-#define BATCH 16
-
 static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
                     const struct diwarp_wc *done)
 {
@@ -96,14 +94,13 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
 
 int dv_progress(struct dv_context *context)
 {
-    struct diwarp_wc done[BATCH];
+    struct diwarp_wc *done = context->done;
     int n, all = 0;
     if (!context->core) /* closed */
         return 0;
     context->posts = 0;
     do {
-        n = diwarp_poll_cq(context->core, BATCH, done);
-        context->done = done;
+        n = diwarp_poll_cq(context->core, DV_BATCH, done);
         context->done_count = n;
         for (int i = 0; i < n; i++) {
             const struct diwarp_wc one = done[i];
@@ -112,7 +109,7 @@ int dv_progress(struct dv_context *context)
         }
         context->done_count = 0;
         all += n > 0 ? n : 0;
-    } while (n == BATCH);
+    } while (n == DV_BATCH);
     return n < 0 ? n : all;
 }
 

@@ -82,6 +82,12 @@ static bool is_allowed(const struct dv_qp *qp, const struct ibv_send_wr *wr)
            (qp->rdma && dv_rdma_takes(wr));
 }
 
+/* The name of the process there is known, by which it answers. */
+static bool may_read(const struct dv_to *to)
+{
+    return to->qpn != DV_MCAST_QPN && dv_is_ipv4(&((const struct dv_ah *)to->ah)->attr.grh.dgid);
+}
+
 /* Whether a request may be posted, after so many others that each take a place in the send queue: 0
  * or a positive errno. *ah: where it goes, of UD and RD. */
 static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to,
@@ -100,7 +106,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
         to->ah->context != dv_ibv_qp(qp)->context ||
         dv_root_of(to->ah->pd) != dv_root_of(dv_ibv_qp(qp)->pd) ||
         !(qp->rd ? dv_rd_takes(wr) : is_allowed(qp, wr)) ||
-        (wr->opcode == IBV_WR_RDMA_READ && to->qpn == DV_MCAST_QPN))
+        (wr->opcode == IBV_WR_RDMA_READ && !may_read(to)))
         return EINVAL;
     if (before >= (qp->rd ? dv_rd_room(qp) : dv_rdma_room(qp, wr)))
         return ENOMEM;

@@ -42,6 +42,7 @@ static int open_core(struct dv_qp *qp)
     attr.recv_lead_bytes = DV_GRH_BYTES;
     attr.srq = srq ? srq->core : NULL;
     attr.block_self = qp->block_self;
+    attr.introduces = true;
     dv_rdma_set_attr(qp, &attr);
     const int rc =
         diwarp_create_qp(((struct dv_pd *)dv_ibv_qp(qp)->pd)->core, &attr, &qp->core, NULL);

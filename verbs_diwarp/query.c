@@ -9,11 +9,26 @@
 
 /* ---- who is where ---- */
 
-struct diwarp_name dv_name_of(const uint8_t ip[4], uint32_t port)
+uint64_t dv_gid_hash(const union ibv_gid *gid)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (unsigned i = 0; i < sizeof gid->raw; i++)
+        hash = (hash ^ gid->raw[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint32_t word_of(const uint8_t bytes[4])
 {
     uint32_t word;
-    memcpy(&word, ip, sizeof word);
-    return (struct diwarp_name){.job = ntohl(word), .rank = port};
+    memcpy(&word, bytes, sizeof word);
+    return ntohl(word);
+}
+
+struct diwarp_name dv_name_of(const union ibv_gid *gid, uint32_t port)
+{
+    const uint32_t job =
+        dv_is_ipv4(gid) ? word_of(gid->raw + 12) : (uint32_t)(dv_gid_hash(gid) >> 32);
+    return (struct diwarp_name){.job = job, .rank = port};
 }
 
 /* Its last byte tells processes that share a port apart, which is not the case here. */
@@ -29,36 +44,89 @@ uint32_t dv_random_qkey(void)
     return qkey | 1u << 31;
 }
 
-static bool is_own(const struct dv_context *context, const uint8_t ip[4])
+static bool is_own(const struct dv_context *context, const union ibv_gid *gid)
 {
     bool own = false;
-    for (unsigned i = 0; i < context->address.interface_count; i++)
-        own |= context->address.interfaces[i].family == AF_INET &&
-               !memcmp(context->address.interfaces[i].ip, ip, 4);
+    for (unsigned i = 0; i < context->address.interface_count; i++) {
+        const union ibv_gid ours = dv_gid_of(&context->address.interfaces[i]);
+        own |= dv_is_same_gid(&ours, gid);
+    }
     return own;
 }
 
-struct diwarp_address dv_address_of(const struct dv_context *context, const uint8_t ip[4],
+/* Within our host, by all of that family that leads there. */
+static void add_own_interfaces(const struct dv_context *context, uint8_t family,
+                               struct diwarp_address *address)
+{
+    address->host_id = context->address.host_id;
+    for (unsigned i = 0; i < context->address.interface_count; i++)
+        if (context->address.interfaces[i].family == family)
+            address->interfaces[address->interface_count++] = context->address.interfaces[i];
+}
+
+/* A prefix of IPv6 is mostly so long: it chooses among our addresses the one that we tell. */
+#define IPV6_PREFIX_BITS 64
+
+struct diwarp_address dv_address_of(const struct dv_context *context, const union ibv_gid *gid,
                                     uint32_t qpn)
 {
     const uint32_t port = DV_PORT_FIRST + (qpn >> DV_INDEX_BITS);
+    const bool v4 = dv_is_ipv4(gid);
     struct diwarp_address address = {
-        .name = dv_name_of(ip, port),
+        .name = dv_name_of(gid, port),
         .token = dv_token_of(port),
         .qpn = qpn,
         .port = (uint16_t)port,
     };
-    if (is_own(context, ip)) { /* our host: by all that leads within it */
-        address.host_id = context->address.host_id;
-        address.interface_count = context->address.interface_count;
-        memcpy(address.interfaces, context->address.interfaces, sizeof address.interfaces);
+    if (is_own(context, gid)) {
+        add_own_interfaces(context, v4 ? AF_INET : AF_INET6, &address);
         return address;
     }
     address.interface_count = 1;
-    address.interfaces[0] = (struct diwarp_interface){
-        .family = AF_INET, .prefix_bits = 32, .mtu_bytes = context->gids[0].mtu_bytes};
-    memcpy(address.interfaces[0].ip, ip, 4);
+    address.interfaces[0] = (struct diwarp_interface){.family = v4 ? AF_INET : AF_INET6,
+                                                      .prefix_bits = v4 ? 32 : IPV6_PREFIX_BITS,
+                                                      .mtu_bytes = context->gids[0].mtu_bytes};
+    memcpy(address.interfaces[0].ip, v4 ? gid->raw + 12 : gid->raw, v4 ? 4 : 16);
     return address;
+}
+
+int dv_gid_index(const struct dv_context *context, const union ibv_gid *gid)
+{
+    for (unsigned i = 0; i < context->gid_count; i++) {
+        const union ibv_gid ours = dv_gid_of(&context->gids[i]);
+        if (dv_is_same_gid(&ours, gid))
+            return (int)i;
+    }
+    return -1;
+}
+
+unsigned dv_gid_index_towards(const struct dv_context *context, const union ibv_gid *gid)
+{
+    const uint8_t family = dv_is_ipv4(gid) ? AF_INET : AF_INET6;
+    unsigned first = context->gid_count;
+    for (unsigned i = 0; i < context->gid_count; i++) {
+        const struct diwarp_interface *ours = &context->gids[i];
+        if (ours->family == AF_INET6 && family == AF_INET6 &&
+            !memcmp(ours->ip, gid->raw, IPV6_PREFIX_BITS / 8))
+            return i;
+        if (ours->family == family && first == context->gid_count)
+            first = i;
+    }
+    return first < context->gid_count ? first : 0;
+}
+
+union ibv_gid dv_gid_of_source(const struct dv_context *context, struct diwarp_name name,
+                               const uint8_t src_ip[16])
+{
+    static const uint8_t none[16];
+    const uint32_t word = htonl(name.job);
+    union ibv_gid gid;
+    dv_put_gid(&gid, (const uint8_t *)&word);
+    if (memcmp(src_ip, none, sizeof none) != 0)
+        memcpy(&gid, src_ip, sizeof gid);
+    if (!dv_is_ipv4(&gid) && is_own(context, &gid) && dv_gid_index(context, &gid) < 0)
+        gid = dv_gid_of(&context->gids[dv_gid_index_towards(context, &gid)]); /* by ::1 */
+    return gid;
 }
 
 /* ---- what programs ask ---- */
@@ -192,7 +260,7 @@ int ibv_query_gid(struct ibv_context *ibv_context, uint8_t port_num, int index, 
         errno = EINVAL;
         return -1;
     }
-    dv_put_gid(gid, context->gids[index].ip);
+    *gid = dv_gid_of(&context->gids[index]);
     return 0;
 }
 

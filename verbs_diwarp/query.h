@@ -4,15 +4,24 @@
 
 #include "verbs_diwarp/front.h"
 
-/* The process that has the port on the host with that IPv4 address, and its token: what verbs
+/* FNV-1a: no secret. */
+uint64_t dv_gid_hash(const union ibv_gid *gid);
+/* The process that has the port on the host whose first GID that is, and its token: what verbs
  * programs tell each other is all that leads to it, so neither is a secret. */
-struct diwarp_name dv_name_of(const uint8_t ip[4], uint32_t port);
+struct diwarp_name dv_name_of(const union ibv_gid *gid, uint32_t port);
 uint64_t dv_token_of(uint32_t port);
 /* One that nobody sends by, for its highest bit stands for the sender's own. */
 uint32_t dv_random_qkey(void);
 /* Of the queue pair there. */
-struct diwarp_address dv_address_of(const struct dv_context *context, const uint8_t ip[4],
+struct diwarp_address dv_address_of(const struct dv_context *context, const union ibv_gid *gid,
                                     uint32_t qpn);
+/* The GID that such a process is seen by: src_ip as in diwarp_wc. */
+union ibv_gid dv_gid_of_source(const struct dv_context *context, struct diwarp_name name,
+                               const uint8_t src_ip[16]);
+/* The index of our GID that is likeliest to be spoken to from there. */
+unsigned dv_gid_index_towards(const struct dv_context *context, const union ibv_gid *gid);
+/* -1: it is none of ours. */
+int dv_gid_index(const struct dv_context *context, const union ibv_gid *gid);
 
 int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
                        struct ibv_device_attr_ex *attr, size_t bytes);

@@ -26,8 +26,7 @@ static struct dv_rc_caller caller_of(const union ibv_gid *gid, uint32_t qpn)
 static struct dv_rc_caller own_side(const struct dv_qp *qp)
 {
     const struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
-    union ibv_gid gid;
-    dv_put_gid(&gid, context->gids[qp->attr.ah_attr.grh.sgid_index].ip);
+    const union ibv_gid gid = dv_gid_of(&context->gids[qp->attr.ah_attr.grh.sgid_index]);
     return caller_of(&gid, qp->ex.qp_base.qp_num);
 }
 
@@ -63,7 +62,7 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
     const struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     const struct diwarp_rc_qp_attr attr = attr_of(qp);
     const struct diwarp_address address =
-        dv_address_of(context, qp->attr.ah_attr.grh.dgid.raw + 12, qp->attr.dest_qp_num);
+        dv_address_of(context, &qp->attr.ah_attr.grh.dgid, qp->attr.dest_qp_num);
     const struct dv_rc_call to = {.caller = *me, .called = other_side(qp)};
     return -diwarp_connect(pd_of(qp), &attr, &address, &to, sizeof to, &qp->rc->core, NULL);
 }

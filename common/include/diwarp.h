@@ -306,6 +306,8 @@ enum { DIWARP_WC_SOLICITED = 1 << 17 };
 struct diwarp_wc {
     struct ibv_wc wc;
     struct diwarp_name src;       /* receives, records, releases, gone peers */
+    uint8_t src_ip[16];           /* receives of UD: IPv6, as the sender told last
+                                   * (diwarp_qp_attr.introduces); else zeros */
     uint64_t group;               /* receives and records: token of the group that it was sent to;
                                    * 0: to the QP alone */
     const void *data;             /* RD receives, releases: valid until the next poll */
@@ -364,6 +366,8 @@ struct diwarp_qp_attr {
                                * max_recv_wr bounds records alone. NULL: posted to the QP */
     uint32_t recv_lead_bytes; /* UD: of the memory of a receive, before the message; as it is */
     bool block_self;          /* UD: what it sends to a group does not come to it */
+    bool introduces; /* UD: what it sends by IPv6 tells its address (wc.src_ip there), in 32
+                      * bytes of each datagram, and its token */
 };
 
 struct diwarp_qp;

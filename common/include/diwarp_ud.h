@@ -12,6 +12,7 @@ struct diwarp_range {
 
 struct diwarp_record_info {
     struct diwarp_name src;
+    uint8_t src_ip[16]; /* as in diwarp_wc */
     uint32_t id;
     void *addr; /* of offset 0 */
     uint64_t length, valid_bytes;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "common/ud/ud.h"
 
@@ -85,7 +86,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
                           uint32_t bytes, enum ibv_wc_status placed)
 {
     const bool imm = dw_rdmap_has_immediate(ddp->opcode);
-    const struct diwarp_wc wc = {
+    struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
                .status = bytes > recv->length && !placed ? IBV_WC_LOC_LEN_ERR : placed,
                .opcode = IBV_WC_RECV,
@@ -98,6 +99,7 @@ static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source
         .src = source->name,
         .group = source->group,
     };
+    memcpy(wc.src_ip, source->ip, sizeof wc.src_ip);
     dw_ud_counters(ud)->rx_send_msgs++;
     ud->recv_count--;
     dw_cq_push(ud->qp.cq, &wc);
@@ -156,6 +158,14 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     return NULL;
 }
 
+static void note_address(struct dw_ud_source *source, const struct dw_intro *intro)
+{
+    if (intro && intro->family == AF_INET6)
+        memcpy(source->ip, intro->ip, sizeof source->ip);
+    else
+        memset(source->ip, 0, sizeof source->ip);
+}
+
 void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arrival,
                 uint64_t now_ns)
 {
@@ -169,6 +179,8 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     struct dw_ud_source *source = dw_ud_source_of(ud, &arrival->header, now_ns);
     struct dw_segment segment;
     uint32_t offset = 0;
+    if (source)
+        note_address(source, arrival->intro);
     while (source &&
            dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
         uint64_t *wrong = &counters->drop_header;

@@ -192,6 +192,7 @@ void diwarp_query_record(const struct diwarp_record *record, struct diwarp_recor
         .valid_bytes = record->map.bytes,
         .full = record->map.bytes == record->total,
     };
+    memcpy(info->src_ip, record->source->ip, sizeof info->src_ip);
     dw_unlock(record->qp->qp.port->device);
 }
 

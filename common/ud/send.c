@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The UD service, sending: a message becomes trains of datagrams at once, and is complete then. */
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "common/ud/ud.h"
 
@@ -56,7 +57,11 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     }
     if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
-    struct dw_ud_outgoing out = {.ud = ud, .ah = ah, .qkey = qkey};
+    struct dw_ud_outgoing out = {.ud = ud,
+                                 .ah = ah,
+                                 .qkey = qkey,
+                                 .intro = qp->attr.introduces &&
+                                          dw_ah_path(ah)->host.family == AF_INET6};
     const uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
     const int64_t total =
         dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov, DW_UD_MAX_SGE);

@@ -64,6 +64,7 @@ struct dw_ud_source {
     struct dw_list link; /* in dw_ud_qp.sources */
     uint64_t key;        /* in dw_ud_qp.source_by_key */
     struct diwarp_name name;
+    uint8_t ip[16]; /* IPv6, of the intro in the last datagram; zeros: it had none of IPv6 */
     uint32_t incarnation, qpn;
     uint64_t group;             /* token of the one that it sends to, with numbers of its own; 0:
                                  * to the QP alone */
@@ -215,7 +216,7 @@ struct dw_ud_outgoing {
     struct dw_ddp_header ddp;      /* of what is left */
     struct dw_write_record record; /* likewise; of a Send, too: how far it is */
     uint32_t qkey;
-    bool intro; /* an answer is wanted */
+    bool intro; /* an answer is wanted, or who receives it is to know the address */
     struct iovec iov[DW_UD_MAX_SGE];
 };
 

@@ -74,6 +74,7 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
                                .max_dest_rd_atomic = 1,
                                .ah_attr = {.port_num = 1, .is_global = 1}};
     attr.ah_attr.grh.dgid = pair->gid;
+    attr.ah_attr.grh.sgid_index = pair->gid_index;
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);

@@ -20,7 +20,8 @@ struct pair {
     struct ibv_srq *srq;
     struct ibv_qp *qp[2];
     struct ibv_mr *mr;
-    union ibv_gid gid;
+    union ibv_gid gid; /* of both, at that index */
+    uint8_t gid_index;
     _Alignas(8) uint8_t memory[2][1 << 16];
 };
 
