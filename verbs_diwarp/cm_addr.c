@@ -8,21 +8,19 @@
 #include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_id.h"
 #include "verbs_diwarp/cm_mcast.h"
-
-static bool is_ipv4(const struct sockaddr *address)
-{
-    return address && address->sa_family == AF_INET;
-}
+#include "verbs_diwarp/cm_sockaddr.h"
 
 /* The TCP socket by which the id will listen or call. 0 or a positive errno. */
-static int bind_socket(struct dv_cm_id *id, const struct sockaddr_in *address)
+static int bind_socket(struct dv_cm_id *id, const struct sockaddr *address)
 {
-    struct sockaddr_in *bound = &id->id.route.addr.src_sin;
+    struct sockaddr_storage *bound = &id->id.route.addr.src_storage;
     socklen_t bytes = sizeof *bound;
-    const int on = 1;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1, ipv6_only = id->is_of_one_family;
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-        bind(fd, (const struct sockaddr *)address, sizeof *address) ||
+        (address->sa_family == AF_INET6 &&
+         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &ipv6_only, sizeof ipv6_only)) ||
+        bind(fd, address, dv_cm_sockaddr_bytes(address)) ||
         getsockname(fd, (struct sockaddr *)bound, &bytes)) {
         const int rc = errno;
         if (fd >= 0)
@@ -35,23 +33,21 @@ static int bind_socket(struct dv_cm_id *id, const struct sockaddr_in *address)
 
 /* Neither names a device, as the kernel's CM has it: libfabric looks for one by itself then, and
  * tells the other host its address. */
-static bool is_any(struct in_addr address)
+static bool names_no_device(const struct sockaddr *address)
 {
-    const uint32_t ip = ntohl(address.s_addr);
-    return ip == INADDR_ANY || ip >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET;
+    const union ibv_gid gid = dv_cm_gid_of(address);
+    return dv_cm_is_any(&gid) || dv_cm_is_loopback(&gid);
 }
 
 static int bind_id(struct dv_cm_id *id, const struct sockaddr *address)
 {
-    struct sockaddr_in ipv4;
-    if (!is_ipv4(address))
+    if (!dv_cm_sockaddr_bytes(address))
         return EAFNOSUPPORT;
-    memcpy(&ipv4, address, sizeof ipv4);
     if (!dv_cm_may(id, DV_CM_BOUND))
         return EINVAL;
-    int rc = is_any(ipv4.sin_addr) ? 0 : dv_cm_use_address(id, ipv4.sin_addr);
+    int rc = names_no_device(address) ? 0 : dv_cm_use_address(id, address);
     if (!rc)
-        rc = bind_socket(id, &ipv4);
+        rc = bind_socket(id, address);
     if (!rc)
         dv_cm_set_state(id, DV_CM_BOUND);
     return rc;
@@ -68,48 +64,64 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *address)
 /* ---- resolving ---- */
 
 /* What the routing tables say: the source, which may be given, of datagrams to there. */
-static int find_source(const struct sockaddr_in *to, struct sockaddr_in *source)
+static int find_source(const struct sockaddr *to, struct sockaddr_storage *source)
 {
-    socklen_t bytes = sizeof *source;
-    struct sockaddr_in from = *source;
-    from.sin_port = 0;
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage from = *source;
+    struct sockaddr *name = (struct sockaddr *)&from;
+    const in_port_t port = dv_cm_port_of(name);
+    socklen_t bytes = sizeof from;
+    dv_cm_set_port(name, 0);
+    const int fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return errno;
-    const int rc = bind(fd, (const struct sockaddr *)&from, sizeof from) ||
-                           connect(fd, (const struct sockaddr *)to, sizeof *to) ||
-                           getsockname(fd, (struct sockaddr *)&from, &bytes)
+    const int rc = bind(fd, name, dv_cm_sockaddr_bytes(name)) ||
+                           connect(fd, to, dv_cm_sockaddr_bytes(to)) ||
+                           getsockname(fd, name, &bytes)
                        ? errno
                        : 0;
     close(fd);
-    source->sin_addr = from.sin_addr;
+    if (rc)
+        return rc;
+    dv_cm_set_port(name, port);
+    *source = from;
+    return 0;
+}
+
+/* Sets src_storage. */
+static int find_way(struct dv_cm_id *id, const struct sockaddr *to)
+{
+    struct rdma_addr *addr = &id->id.route.addr;
+    const union ibv_gid gid = dv_cm_gid_of(to);
+    struct sockaddr_storage probe =
+        dv_cm_sockaddr_of(&gid, dv_cm_port_of(to) ? dv_cm_port_of(to) : htons(1));
+    if (!addr->src_addr.sa_family)
+        addr->src_addr.sa_family = to->sa_family;
+    if (addr->src_addr.sa_family != to->sa_family)
+        return EINVAL;
+    /* Without a port connect(2) makes of it one that is refused. */
+    const int rc = find_source((const struct sockaddr *)&probe, &addr->src_storage);
+    if ((!rc || rc == ENETUNREACH) && dv_cm_mcast_source(to, &addr->src_storage))
+        return 0;
     return rc;
 }
 
 static int resolve(struct dv_cm_id *id, const struct sockaddr *from, const struct sockaddr *to)
 {
     struct rdma_addr *addr = &id->id.route.addr;
-    struct sockaddr_in destination;
     int rc = 0;
-    if (!is_ipv4(to) || (from && from->sa_family != AF_INET))
+    if (!dv_cm_sockaddr_bytes(to) || (from && from->sa_family != to->sa_family))
         return EAFNOSUPPORT;
-    memcpy(&destination, to, sizeof destination);
     if (!dv_cm_may(id, DV_CM_ADDR_RESOLVED))
         return EINVAL;
     if (from && id->state == DV_CM_IDLE)
         rc = bind_id(id, from);
-    addr->src_sin.sin_family = AF_INET;
-    if (!destination.sin_port) /* else connect(2) makes of it one that is refused */
-        destination.sin_port = htons(1);
     if (!rc)
-        rc = find_source(&destination, &addr->src_sin);
-    if (rc == ENETUNREACH && dv_cm_mcast_source(destination.sin_addr, &addr->src_sin.sin_addr))
-        rc = 0;
+        rc = find_way(id, to);
     if (!rc)
-        rc = dv_cm_use_address(id, addr->src_sin.sin_addr);
+        rc = dv_cm_use_address(id, &addr->src_addr);
     if (rc)
         return rc;
-    memcpy(&addr->dst_sin, to, sizeof addr->dst_sin);
+    memcpy(&addr->dst_storage, to, dv_cm_sockaddr_bytes(to));
     memcpy(&addr->addr.ibaddr.sgid, id->own.gid, sizeof addr->addr.ibaddr.sgid);
     addr->addr.ibaddr.pkey = htons(0xffff);
     dv_cm_set_state(id, DV_CM_ADDR_RESOLVED);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names and services into addresses of rdma_cm: getaddrinfo(3)'s, of IPv4. */
+/* Names and services into addresses of rdma_cm: getaddrinfo(3)'s. */
 #include <errno.h>
 #include <netdb.h>
 #include <rdma/rdma_cma.h>
@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "verbs_diwarp/cm_device.h"
 
 static const struct rdma_addrinfo usual = {.ai_port_space = RDMA_PS_TCP};
 
@@ -21,24 +23,40 @@ static int copy(const struct sockaddr *from, socklen_t bytes, struct sockaddr **
     return 0;
 }
 
+/* The family of our first GID comes first, whatever the host prefers: who listens on all addresses
+ * does so by that. */
+static int look_up(const char *node, const char *service, const struct rdma_addrinfo *hints,
+                   struct addrinfo **found)
+{
+    const bool passive = hints->ai_flags & RAI_PASSIVE;
+    struct addrinfo wanted = {.ai_flags = (passive ? AI_PASSIVE : 0) |
+                                          (hints->ai_flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
+                              .ai_family = dv_cm_first_family(),
+                              .ai_socktype = SOCK_STREAM};
+    if (hints->ai_flags & RAI_FAMILY)
+        wanted.ai_family = hints->ai_family;
+    int rc = getaddrinfo(node, service, &wanted, found);
+    if (rc && !(hints->ai_flags & RAI_FAMILY)) {
+        wanted.ai_family = AF_UNSPEC;
+        rc = getaddrinfo(node, service, &wanted, found);
+    }
+    return rc;
+}
+
 /* The first address of the name, into the side of the result that is asked for. */
 static int find(const char *node, const char *service, const struct rdma_addrinfo *hints,
                 struct rdma_addrinfo *result)
 {
     const bool passive = hints->ai_flags & RAI_PASSIVE;
-    const struct addrinfo wanted = {.ai_flags =
-                                        (passive ? AI_PASSIVE : 0) |
-                                        (hints->ai_flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
-                                    .ai_family = AF_INET,
-                                    .ai_socktype = SOCK_STREAM};
     struct addrinfo *found;
-    int rc = getaddrinfo(node, service, &wanted, &found);
+    int rc = look_up(node, service, hints, &found);
     if (rc)
         return rc;
     if (passive)
         rc = copy(found->ai_addr, found->ai_addrlen, &result->ai_src_addr, &result->ai_src_len);
     else
         rc = copy(found->ai_addr, found->ai_addrlen, &result->ai_dst_addr, &result->ai_dst_len);
+    result->ai_family = found->ai_family;
     freeaddrinfo(found);
     if (!rc && !passive && hints->ai_src_len)
         rc = copy(hints->ai_src_addr, hints->ai_src_len, &result->ai_src_addr, &result->ai_src_len);
@@ -61,13 +79,15 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
         errno = EINVAL;
         return -1;
     }
-    if (hints->ai_flags & RAI_FAMILY && hints->ai_family != AF_INET)
+    if (hints->ai_flags & RAI_FAMILY && hints->ai_family != AF_INET && hints->ai_family != AF_INET6)
         return EAI_FAMILY;
     struct rdma_addrinfo *info = calloc(1, sizeof *info);
     if (!info)
         return EAI_MEMORY;
     info->ai_flags = hints->ai_flags;
-    info->ai_family = AF_INET;
+    info->ai_family = hints->ai_src_len   ? hints->ai_src_addr->sa_family
+                      : hints->ai_dst_len ? hints->ai_dst_addr->sa_family
+                                          : AF_INET;
     info->ai_qp_type = type_of(hints);
     info->ai_port_space = hints->ai_port_space             ? hints->ai_port_space
                           : info->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP

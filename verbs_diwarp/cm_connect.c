@@ -8,6 +8,7 @@
 
 #include "verbs_diwarp/cm_connected.h"
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_sockaddr.h"
 
 /* The answer may be a person's to give; InfiniBand's CM waits about as long. */
 #define ANSWER_NS INT64_C(60000000000)
@@ -77,7 +78,7 @@ static void on_answer(struct dv_cm_link *link)
     else if (rc && id->other.type == DV_CM_REJECT)
         dv_cm_not_connected(id, RDMA_CM_EVENT_REJECTED, (int)(id->other.status & 0xff), &id->other);
     else if (rc && (id->other.type != DV_CM_ACCEPT || id->other.qp_type != dv_cm_type_of(id) ||
-                    !dv_cm_may_have_gid(id->id.route.addr.dst_sin.sin_addr, id->other.gid)))
+                    !dv_cm_may_have_gid(&id->id.route.addr.dst_addr, id->other.gid)))
         failed(id, -EPROTO);
     else if (rc)
         accepted(id);
@@ -88,7 +89,7 @@ static void on_answer(struct dv_cm_link *link)
 static void on_connected(struct dv_cm_link *link)
 {
     struct dv_cm_id *id = link->id;
-    struct sockaddr_in *own = &id->id.route.addr.src_sin;
+    struct sockaddr_storage *own = &id->id.route.addr.src_storage;
     socklen_t bytes = sizeof *own, int_bytes = sizeof(int);
     int error = 0;
     (void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &error, &int_bytes);
@@ -104,12 +105,12 @@ static void on_connected(struct dv_cm_link *link)
 
 static void call(struct dv_cm_id *id)
 {
-    const struct sockaddr_in *to = &id->id.route.addr.dst_sin;
+    const struct sockaddr *to = &id->id.route.addr.dst_addr;
     struct dv_cm_link *link = id->link;
     link->on_ready = on_connected;
     link->on_deadline = on_deadline;
     dv_cm_link_wait(link, dv_cm_now_ns() + ANSWER_NS);
-    if (connect(link->fd, (const struct sockaddr *)to, sizeof *to) && errno != EINPROGRESS)
+    if (connect(link->fd, to, dv_cm_sockaddr_bytes(to)) && errno != EINPROGRESS)
         failed(id, -errno);
     else
         dv_cm_link_writes(link);
@@ -128,7 +129,8 @@ static void on_pause_over(struct dv_cm_link *link)
 static int open_link(struct dv_cm_id *id)
 {
     if (id->fd < 0)
-        id->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        id->fd = socket(id->id.route.addr.dst_addr.sa_family,
+                        SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (id->fd < 0 || !(id->link = dv_cm_link_open(id->fd)))
         return errno;
     id->fd = -1;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "verbs_diwarp/cm_device.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/cm_sockaddr.h"
 #include "verbs_diwarp/device.h"
+#include "verbs_diwarp/query.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_context *shared;
@@ -44,44 +45,38 @@ __attribute__((destructor)) static void linger_at_exit(void)
 
 /* ---- addresses ---- */
 
-static bool is_loopback(struct in_addr address)
-{
-    return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
-}
-
-static int index_of(const struct dv_context *context, const void *ip)
-{
-    for (unsigned i = 0; i < context->gid_count; i++)
-        if (!memcmp(context->gids[i].ip, ip, 4))
-            return (int)i;
-    return -1;
-}
-
-int dv_cm_gid_index(struct in_addr address)
+int dv_cm_gid_index(const struct sockaddr *address)
 {
     struct ibv_context *context = dv_cm_context();
     if (!context)
         return -1;
-    const int index = index_of(dv_context_of(context), &address);
-    return index < 0 && is_loopback(address) ? 0 : index;
+    const union ibv_gid gid = dv_cm_gid_of(address);
+    const int index = dv_gid_index(dv_context_of(context), &gid);
+    return index < 0 && dv_cm_is_loopback(&gid)
+               ? (int)dv_gid_index_towards(dv_context_of(context), &gid)
+               : index;
 }
 
-bool dv_cm_may_have_gid(struct in_addr from, const uint8_t gid[16])
+bool dv_cm_may_have_gid(const struct sockaddr *from, const uint8_t gid[16])
 {
     const struct dv_context *context = dv_context_of(dv_cm_context());
-    union ibv_gid theirs;
-    dv_put_gid(&theirs, gid + 12);
-    if (memcmp(&theirs, gid, sizeof theirs) != 0)
-        return false;
-    if (is_loopback(from) || index_of(context, &from) >= 0)
-        return index_of(context, gid + 12) >= 0;
-    return !memcmp(&from, gid + 12, 4);
+    const union ibv_gid whose = dv_cm_gid_of(from);
+    union ibv_gid told;
+    memcpy(&told, gid, sizeof told);
+    if (dv_cm_is_loopback(&whose) || dv_gid_index(context, &whose) >= 0)
+        return dv_gid_index(context, &told) >= 0;
+    return dv_is_same_gid(&whose, &told);
+}
+
+int dv_cm_first_family(void)
+{
+    struct ibv_context *context = dv_cm_context();
+    return context ? dv_context_of(context)->gids[0].family : AF_INET;
 }
 
 void dv_cm_put_gid(uint8_t gid[16], uint32_t index)
 {
-    union ibv_gid ours;
-    dv_put_gid(&ours, dv_context_of(dv_cm_context())->gids[index].ip);
+    const union ibv_gid ours = dv_gid_of(&dv_context_of(dv_cm_context())->gids[index]);
     memcpy(gid, &ours, sizeof ours);
 }
 

@@ -173,7 +173,7 @@ int rdma_migrate_id(struct rdma_cm_id *ibv_id, struct rdma_event_channel *channe
 
 /* ---- what belongs to it ---- */
 
-int dv_cm_use_address(struct dv_cm_id *id, struct in_addr address)
+int dv_cm_use_address(struct dv_cm_id *id, const struct sockaddr *address)
 {
     const int index = dv_cm_gid_index(address);
     if (index < 0)
@@ -196,7 +196,6 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id)
     return id->route.addr.dst_sin.sin_port;
 }
 
-/* Options are taken and have no meaning here: the type of service is diwarp's own to set. */
 /* What queue pairs are told of it has no use here. */
 static int set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
 {
@@ -208,6 +207,18 @@ static int set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
     return 0;
 }
 
+/* Of the socket that is bound next. */
+static int set_family_only(struct rdma_cm_id *id, int on)
+{
+    dv_cm_lock();
+    const bool may = dv_cm_id_of(id)->state == DV_CM_IDLE;
+    if (may)
+        dv_cm_id_of(id)->is_of_one_family = on;
+    dv_cm_unlock();
+    return may ? 0 : dv_cm_fail(EINVAL);
+}
+
+/* The type of service is diwarp's own to set, and addresses may always be used again. */
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
     if (level != RDMA_OPTION_ID)
@@ -219,8 +230,9 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
         return bytes == sizeof(uint8_t) ? set_ack_timeout(id, *(uint8_t *)value)
                                         : dv_cm_fail(EINVAL);
     case RDMA_OPTION_ID_REUSEADDR:
-    case RDMA_OPTION_ID_AFONLY:
         return bytes == sizeof(int) ? 0 : dv_cm_fail(EINVAL);
+    case RDMA_OPTION_ID_AFONLY:
+        return bytes == sizeof(int) ? set_family_only(id, *(int *)value) : dv_cm_fail(EINVAL);
     default:
         return dv_cm_fail(ENOSYS);
     }

@@ -2,7 +2,7 @@
 /* Identifiers: their life and their states. With the lock held, unless it is librdmacm's. */
 #pragma once
 
-#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "verbs_diwarp/cm_event.h"
 #include "verbs_diwarp/cm_link.h"
@@ -18,7 +18,7 @@ void dv_cm_set_state(struct dv_cm_id *id, enum dv_cm_state to);
 void dv_cm_leave_listener(struct dv_cm_id *caller);
 void dv_cm_close_link(struct dv_cm_id *id);
 /* On this host, and of it. 0 or a positive errno. */
-int dv_cm_use_address(struct dv_cm_id *id, struct in_addr address);
+int dv_cm_use_address(struct dv_cm_id *id, const struct sockaddr *address);
 
 static inline enum dv_cm_qp_type dv_cm_type_of(const struct dv_cm_id *id)
 {

@@ -9,6 +9,7 @@
 
 #include "verbs_diwarp/cm_connected.h"
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_sockaddr.h"
 
 /* A caller has connected in order to speak. The oldest of those who say nothing makes room. */
 #define SILENT_NS  INT64_C(5000000000)
@@ -40,6 +41,15 @@ static void on_impatience(struct dv_cm_link *link)
         dv_cm_close_link(link->id);
 }
 
+/* IPv4's own, where a socket of IPv6 has been called by it. */
+static void unmap(struct sockaddr_storage *storage)
+{
+    const struct sockaddr *address = (const struct sockaddr *)storage;
+    const union ibv_gid gid = dv_cm_gid_of(address);
+    if (dv_is_ipv4(&gid))
+        *storage = dv_cm_sockaddr_of(&gid, dv_cm_port_of(address));
+}
+
 static struct dv_cm_id *new_caller(struct dv_cm_id *listener, struct dv_cm_link *link)
 {
     struct dv_cm_id *id = dv_cm_id_new(listener->id.channel, listener->id.ps);
@@ -47,10 +57,15 @@ static struct dv_cm_id *new_caller(struct dv_cm_id *listener, struct dv_cm_link 
     if (!id)
         return NULL;
     addr = &id->id.route.addr;
-    socklen_t src_bytes = sizeof addr->src_sin, dst_bytes = sizeof addr->dst_sin;
-    if (getsockname(link->fd, &addr->src_addr, &src_bytes) ||
-        getpeername(link->fd, &addr->dst_addr, &dst_bytes) ||
-        dv_cm_use_address(id, addr->src_sin.sin_addr)) {
+    socklen_t src_bytes = sizeof addr->src_storage, dst_bytes = sizeof addr->dst_storage;
+    int rc = getsockname(link->fd, &addr->src_addr, &src_bytes) ||
+             getpeername(link->fd, &addr->dst_addr, &dst_bytes);
+    if (!rc) {
+        unmap(&addr->src_storage);
+        unmap(&addr->dst_storage);
+        rc = dv_cm_use_address(id, &addr->src_addr);
+    }
+    if (rc) {
         dv_cm_id_drop(id);
         return NULL;
     }
@@ -69,7 +84,7 @@ static void request(struct dv_cm_link *link, const struct dv_cm_message *message
     }
     if (listener->caller_count < listener->backlog)
         id = new_caller(listener, link);
-    if (!id || !dv_cm_may_have_gid(id->id.route.addr.dst_sin.sin_addr, message->gid)) {
+    if (!id || !dv_cm_may_have_gid(&id->id.route.addr.dst_addr, message->gid)) {
         if (id)
             dv_cm_id_drop(id);
         refuse(link, message->qp_type, id ? DV_CM_INVALID_SERVICE : DV_CM_NO_RESOURCES);

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_sockaddr.h"
 #include "verbs_diwarp/mcast.h"
+#include "verbs_diwarp/query.h"
 
 /* No router passes on what is sent to a group, as with the kernel's rdma_cm. */
 #define HOP_LIMIT 1
@@ -17,30 +19,27 @@ struct dv_cm_group {
     bool attached; /* the id's queue pair, by us */
 };
 
-bool dv_cm_mcast_source(struct in_addr to, struct in_addr *source)
-{
-    if (!IN_MULTICAST(ntohl(to.s_addr)))
-        return false;
-    if (source->s_addr == htonl(INADDR_ANY))
-        memcpy(source, dv_context_of(dv_cm_context())->gids[0].ip, sizeof *source);
-    return true;
-}
-
 /* False: it is no address of a group. */
 static bool mgid_of(const struct sockaddr *address, union ibv_gid *mgid)
 {
-    struct sockaddr_in6 ipv6;
-    struct sockaddr_in ipv4;
-    if (address && address->sa_family == AF_INET) {
-        memcpy(&ipv4, address, sizeof ipv4);
-        dv_put_gid(mgid, (const uint8_t *)&ipv4.sin_addr);
-    } else if (address && address->sa_family == AF_INET6) {
-        memcpy(&ipv6, address, sizeof ipv6);
-        memcpy(mgid, &ipv6.sin6_addr, sizeof *mgid);
-    } else {
+    if (!dv_cm_sockaddr_bytes(address))
         return false;
-    }
+    *mgid = dv_cm_gid_of(address);
     return dv_is_group(dv_context_of(dv_cm_context()), mgid);
+}
+
+bool dv_cm_mcast_source(const struct sockaddr *to, struct sockaddr_storage *source)
+{
+    const struct dv_context *context = dv_context_of(dv_cm_context());
+    const struct sockaddr *from = (const struct sockaddr *)source;
+    union ibv_gid mgid;
+    if (!mgid_of(to, &mgid))
+        return false;
+    if (dv_cm_gid_index(from) < 0) {
+        const union ibv_gid ours = dv_gid_of(&context->gids[dv_gid_index_towards(context, &mgid)]);
+        *source = dv_cm_sockaddr_of(&ours, dv_cm_port_of(from));
+    }
+    return true;
 }
 
 static struct dv_cm_group *find(const struct dv_cm_id *id, const union ibv_gid *mgid)

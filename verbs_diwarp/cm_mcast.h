@@ -6,6 +6,6 @@
 
 /* The id is about to be freed. */
 void dv_cm_mcast_forget(struct dv_cm_id *id);
-/* Our address that leads to a destination which no route leads to, for it is a group's. False: it
- * is none. */
-bool dv_cm_mcast_source(struct in_addr to, struct in_addr *source);
+/* Where the destination is a group's, the source becomes one of our GIDs', if it is none: no route,
+ * or that of a link-local address, may lead to a group. False: it is none. */
+bool dv_cm_mcast_source(const struct sockaddr *to, struct sockaddr_storage *source);

@@ -30,6 +30,7 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_mcast.h \
 	verbs_diwarp/cm_qp.c \
 	verbs_diwarp/cm_qp.h \
+	verbs_diwarp/cm_sockaddr.h \
 	verbs_diwarp/cm_unsupported.c \
 	verbs_diwarp/cm_wire.c \
 	verbs_diwarp/cm_wire.h \
