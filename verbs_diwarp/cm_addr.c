@@ -100,7 +100,8 @@ static int find_way(struct dv_cm_id *id, const struct sockaddr *to)
         return EINVAL;
     /* Without a port connect(2) makes of it one that is refused. */
     const int rc = find_source((const struct sockaddr *)&probe, &addr->src_storage);
-    if ((!rc || rc == ENETUNREACH) && dv_cm_mcast_source(to, &addr->src_storage))
+    /* EINVAL: of a group of each link, of which none is named. */
+    if ((!rc || rc == ENETUNREACH || rc == EINVAL) && dv_cm_mcast_source(to, &addr->src_storage))
         return 0;
     return rc;
 }

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Groups: an MGID says all that there is to know of one. IPv4 carries them all, by one UDP port. */
+/* Groups: an MGID says all that there is to know of one. One UDP port has them all. IPv4 carries
+ * those of its addresses; the others are carried by either family, as the sender's GID says, and
+ * who is attached hears both. */
 #include "verbs_diwarp/mcast.h"
 
 #include "verbs_diwarp/graves.h"
@@ -16,11 +18,16 @@
  * share: their tokens tell them apart. */
 #define SCOPE_IP   0xefc00000u
 #define SCOPE_BITS 18
+/* MGIDs need not mean what RFC 4291 section 2.7 says of scopes: perftest's would not leave the
+ * host. */
+#define SCOPE_LEAST 2
+#define SCOPE_SITE  5
 
 struct dv_membership {
     struct dv_membership *next;
     union ibv_gid mgid;
-    struct diwarp_group group;
+    struct diwarp_group groups[2]; /* group_count: of each family that carries it */
+    unsigned group_count;
 };
 
 /* ---- what an MGID means ---- */
@@ -49,24 +56,51 @@ bool dv_is_group(const struct dv_context *context, const union ibv_gid *gid)
     return dv_is_ipv4(gid) ? IN_MULTICAST(ip) || is_broadcast(context, ip) : gid->raw[0] == 0xff;
 }
 
-static struct diwarp_group group_of(const union ibv_gid *mgid)
+static uint32_t ipv4_of(const union ibv_gid *mgid)
 {
-    const uint64_t hash = dv_gid_hash(mgid);
-    const uint32_t ip = dv_is_ipv4(mgid)
-                            ? ip_of(mgid->raw + 12)
-                            : SCOPE_IP | (uint32_t)(hash >> 32 & ((1u << SCOPE_BITS) - 1));
-    const uint32_t word = htonl(ip);
-    struct diwarp_group group = {.token = hash | 1, .family = AF_INET, .port = GROUP_PORT};
-    memcpy(group.ip, &word, sizeof word);
+    return dv_is_ipv4(mgid)
+               ? ip_of(mgid->raw + 12)
+               : SCOPE_IP | (uint32_t)(dv_gid_hash(mgid) >> 32 & ((1u << SCOPE_BITS) - 1));
+}
+
+static struct diwarp_group group_of(const union ibv_gid *mgid, uint8_t family)
+{
+    const uint32_t word = htonl(ipv4_of(mgid));
+    struct diwarp_group group = {
+        .token = dv_gid_hash(mgid) | 1, .family = family, .port = GROUP_PORT};
+    if (family == AF_INET) {
+        memcpy(group.ip, &word, sizeof word);
+    } else {
+        memcpy(group.ip, mgid, sizeof group.ip);
+        if ((group.ip[1] & 15) < SCOPE_LEAST)
+            group.ip[1] = (uint8_t)((group.ip[1] & 0xf0) | SCOPE_SITE);
+    }
     return group;
+}
+
+static struct dv_membership membership_of(const struct dv_context *context,
+                                          const union ibv_gid *mgid)
+{
+    static const uint8_t families[] = {AF_INET, AF_INET6};
+    struct dv_membership member = {.mgid = *mgid};
+    for (unsigned k = 0; k < 2; k++) {
+        bool carries = false;
+        for (unsigned i = 0; i < context->gid_count; i++)
+            carries |= context->gids[i].family == families[k];
+        if (dv_is_ipv4(mgid) ? families[k] == AF_INET : carries)
+            member.groups[member.group_count++] = group_of(mgid, families[k]);
+    }
+    return member;
 }
 
 int dv_create_group_ah(const struct dv_context *context, const struct ibv_ah_attr *attr,
                        struct diwarp_ah **ah)
 {
-    struct diwarp_group group = group_of(&attr->grh.dgid);
+    const struct diwarp_interface *by = &context->gids[attr->grh.sgid_index];
+    const union ibv_gid *mgid = &attr->grh.dgid;
+    struct diwarp_group group = group_of(mgid, dv_is_ipv4(mgid) ? AF_INET : by->family);
     group.hops = attr->grh.hop_limit;
-    memcpy(group.interface, context->gids[attr->grh.sgid_index].name, sizeof group.interface);
+    memcpy(group.interface, by->name, sizeof group.interface);
     return diwarp_create_group_ah(context->port_qp, &group, ah);
 }
 
@@ -80,6 +114,26 @@ static struct dv_membership **find(struct dv_qp *qp, const union ibv_gid *mgid)
     return at;
 }
 
+/* The first `count`. */
+static void leave(struct dv_qp *qp, const struct dv_membership *member, unsigned count)
+{
+    for (unsigned i = 0; i < count && qp->core; i++)
+        (void)diwarp_detach_group(qp->core, &member->groups[i]);
+}
+
+/* All or none. */
+static int enter(struct dv_qp *qp, const struct dv_membership *member)
+{
+    for (unsigned i = 0; i < member->group_count; i++) {
+        const int rc = diwarp_attach_group(qp->core, &member->groups[i], NULL, 0);
+        if (rc) {
+            leave(qp, member, i);
+            return rc;
+        }
+    }
+    return 0;
+}
+
 static int attach(struct dv_qp *qp, const union ibv_gid *mgid)
 {
     struct dv_membership **at = find(qp, mgid);
@@ -90,8 +144,8 @@ static int attach(struct dv_qp *qp, const union ibv_gid *mgid)
         free(new);
         return -ENOMEM;
     }
-    *new = (struct dv_membership){.mgid = *mgid, .group = group_of(mgid)};
-    const int rc = diwarp_attach_group(qp->core, &new->group, NULL, 0);
+    *new = membership_of(dv_context_of(dv_ibv_qp(qp)->context), mgid);
+    const int rc = enter(qp, new);
     if (rc)
         free(new);
     else
@@ -104,8 +158,7 @@ static int detach(struct dv_qp *qp, const union ibv_gid *mgid)
     struct dv_membership **at = find(qp, mgid), *old = *at;
     if (!old)
         return -EINVAL;
-    if (qp->core)
-        (void)diwarp_detach_group(qp->core, &old->group);
+    leave(qp, old, old->group_count);
     *at = old->next;
     free(old);
     return 0;
@@ -115,7 +168,7 @@ int dv_mcast_reopen(struct dv_qp *qp)
 {
     int rc = 0;
     for (struct dv_membership *member = qp->memberships; member && !rc; member = member->next)
-        rc = diwarp_attach_group(qp->core, &member->group, NULL, 0);
+        rc = enter(qp, member);
     return rc;
 }
 
@@ -131,7 +184,7 @@ void dv_mcast_fini(struct dv_qp *qp)
 void dv_mcast_put_gid(const struct dv_qp *qp, const struct diwarp_wc *done, union ibv_gid *gid)
 {
     const struct dv_membership *member = done->group ? qp->memberships : NULL;
-    while (member && member->group.token != done->group)
+    while (member && member->groups[0].token != done->group)
         member = member->next;
     if (member)
         *gid = member->mgid;

@@ -119,6 +119,46 @@ static void ud__long_message_by_each_gid(void **state)
     close_end(end);
 }
 
+/* One as perftest has it, which is of the host by its scope, and one of IPv6. Who is attached hears
+ * those of either family, once. */
+static void mcast__goes_by_each_gid(void **state)
+{
+    (void)state;
+    static const union ibv_gid groups[] = {
+        {.raw = {0xff, 1, 0, 0, 0, 2, 0xc9, 0x85, [15] = 8}},
+        {.raw = {0xff, 0x1e, [14] = 0x4e, 1}},
+    };
+    struct end *end = open_end(8);
+    union ibv_gid gids[MAX_GIDS];
+    const int count = gids_of(end->context, gids);
+    const struct ibv_grh *grh = (const struct ibv_grh *)(const void *)(end->memory + 1024);
+    make_ready(end);
+    for (int i = 0; i < 2 * count; i++) {
+        const union ibv_gid *group = &groups[i % 2];
+        struct ibv_ah *ah = ah_to(end, (uint8_t)(i / 2), group);
+        struct ibv_sge sge = {(uintptr_t)end->memory, BYTES, end->mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_SEND,
+                                 .wr.ud = {ah, 0xffffff, QKEY}},
+                           *bad;
+        assert_non_null(ah);
+        assert_int_equal(ibv_attach_mcast(end->qp, group, 0), 0);
+        assert_int_equal(post_recv(end, 1, 1024, 1024), 0);
+        assert_int_equal(post_recv(end, 2, 2048, 1024), 0);
+        assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+        assert_int_equal(take(end->recv_cq).wr_id, 1);
+        assert_memory_equal(&grh->dgid, group, sizeof *group);
+        assert_int_equal(is_ipv4(&grh->sgid), is_ipv4(&gids[i / 2]));
+        assert_empty(end->recv_cq);
+        assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+        assert_int_equal(take(end->recv_cq).wr_id, 2);
+        assert_int_equal(ibv_detach_mcast(end->qp, group, 0), 0);
+        assert_int_equal(ibv_destroy_ah(ah), 0);
+    }
+    close_end(end);
+}
+
 static void ah__of_no_host_is_refused(void **state)
 {
     (void)state;
@@ -161,6 +201,7 @@ int main(void)
         cmocka_unit_test(table__is_the_same_by_all_calls),
         cmocka_unit_test(ud__goes_by_each_gid),
         cmocka_unit_test(ud__long_message_by_each_gid),
+        cmocka_unit_test(mcast__goes_by_each_gid),
         cmocka_unit_test(ah__of_no_host_is_refused),
         cmocka_unit_test(rc__connects_by_each_gid),
     };

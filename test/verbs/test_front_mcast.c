@@ -11,11 +11,13 @@
 
 #define MCAST_QPN 0xffffff
 
-/* One of IPv4, and one as perftest has it. */
+/* One of IPv4, one as perftest has it, one of IPv6. */
 static const union ibv_gid groups[] = {
     {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, 255, 78, 1}},
     {.raw = {0xff, 1, 0, 0, 0, 2, 0xc9, 0x85, [15] = 7}},
+    {.raw = {0xff, 0x1e, [14] = 0x4e, 1}},
 };
+#define GROUPS (sizeof groups / sizeof *groups)
 
 static struct ibv_ah *ah_to(struct end *end, const union ibv_gid *gid)
 {
@@ -62,7 +64,7 @@ static void attach__brings_what_is_sent_to_the_group(void **state)
     (void)state;
     struct end *end = open_end(8);
     make_ready(end);
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < GROUPS; i++) {
         struct ibv_ah *ah = ah_to(end, &groups[i]);
         assert_non_null(ah);
         memset(end->memory, 0x40 + (int)i, BYTES);
