@@ -38,6 +38,8 @@
 #define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
 #define DV_RC_MAX_READS 16u /* under way, each way */
 
+#define DV_RNR_FOREVER 7u /* as rnr_retry */
+
 #define DV_CLOCK_KHZ 1000000 /* of completion timestamps: nanoseconds */
 
 #define DV_BATCH 16 /* completions that are polled at once */

@@ -342,6 +342,8 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
         (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
         (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > DV_RC_MAX_READS) ||
         (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > DV_RC_MAX_READS) ||
+        (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > DV_RNR_FOREVER) ||
+        (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) ||
         !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
         return EINVAL;
     const struct ibv_qp_attr before = qp->attr;
@@ -350,10 +352,13 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if (rc) {
         qp->attr = before;
         qp->attr.qp_state = ibv_qp->state;
-    } else if (qp->rc && mask & IBV_QP_ACCESS_FLAGS) {
-        dv_rc_set_access(qp);
+        return rc;
     }
-    return rc;
+    if (qp->rc && mask & IBV_QP_ACCESS_FLAGS)
+        dv_rc_set_access(qp);
+    if (qp->rc && mask & (IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER))
+        dv_rc_set_rnr(qp);
+    return 0;
 }
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)

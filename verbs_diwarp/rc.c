@@ -35,6 +35,16 @@ static struct dv_rc_caller other_side(const struct dv_qp *qp)
     return caller_of(&qp->attr.ah_attr.grh.dgid, qp->attr.dest_qp_num);
 }
 
+/* Of min_rnr_timer (InfiniBand 9.7.5.2.8, table 45). */
+static uint64_t rnr_timer_ns(const struct dv_qp *qp)
+{
+    static const uint32_t units_of_10_us[32] = {
+        65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+        48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    return units_of_10_us[qp->attr.min_rnr_timer & 31] * UINT64_C(10000);
+}
+
 static struct diwarp_rc_qp_attr attr_of(struct dv_qp *qp)
 {
     const struct dv_srq *srq = (const struct dv_srq *)qp->ex.qp_base.srq;
@@ -43,12 +53,14 @@ static struct diwarp_rc_qp_attr attr_of(struct dv_qp *qp)
     attr.cq = dv_context_of(qp->ex.qp_base.context)->core;
     attr.srq = srq ? srq->core : qp->rc->recvs;
     attr.context = qp;
-    attr.max_send_wr = 3 * dv_rc_room(qp); /* each may be two, and be asked for */
+    attr.max_send_wr = 3 * dv_rc_room(qp) + 1; /* each may be two, and be asked for; and retries */
     attr.max_sge = qp->cap.max_send_sge ? qp->cap.max_send_sge : 1;
     attr.max_rd_atomic = DV_RC_MAX_READS;
     attr.access = (int)qp->attr.qp_access_flags;
-    /* The other side may be RTR much later, and TCP holds back who finds no receive. */
+    /* The other side may be RTR much later, and TCP holds back who finds no receive; until it says
+     * how often it would try again. */
     attr.connect_timeout_ns = attr.rnr_timeout_ns = UINT64_MAX;
+    attr.rnr_timer_ns = rnr_timer_ns(qp);
     return attr;
 }
 
@@ -67,6 +79,17 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
     return -diwarp_connect(pd_of(qp), &attr, &address, &to, sizeof to, &qp->rc->core, NULL);
 }
 
+/* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
+void dv_rc_set_rnr(struct dv_qp *qp)
+{
+    const unsigned retries =
+        qp->ex.qp_base.state == IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
+    if (qp->rc->core)
+        (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
+    if (qp->rc->loop)
+        (void)diwarp_rc_set_rnr(qp->rc->loop, DV_RNR_FOREVER, rnr_timer_ns(qp));
+}
+
 /* The call that waits is the other side's, and becomes *core; or of somebody else, who is refused.
  */
 static void answer(struct dv_qp *qp, struct diwarp_rc_qp **core)
@@ -80,6 +103,8 @@ static void answer(struct dv_qp *qp, struct diwarp_rc_qp **core)
         diwarp_reject(request, NULL, 0);
     else if (diwarp_accept(request, pd_of(qp), &attr, NULL, 0, core))
         rc->lost = true;
+    else
+        dv_rc_set_rnr(qp);
 }
 
 static void reject_waiting(struct dv_rc *rc)
@@ -142,6 +167,8 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
 
 /* Why a side has sent Terminate: a message is longer than its receive (RFC 5041 8). */
 #define TOO_LONG 0x1205
+/* Or nobody receives it, as often as it would have been tried again: the fault is the sender's. */
+#define NO_RECEIVE 0x1202
 
 /* With what it has completed, also where that is just being sorted, but for receives. */
 static void destroy(struct dv_context *context, struct diwarp_rc_qp *core)
@@ -214,7 +241,7 @@ static enum ibv_wc_status status_of(uint32_t cause)
     case 0x11: /* DDP, tagged buffer */
         return IBV_WC_REM_ACCESS_ERR;
     case 0x12: /* DDP, untagged buffer */
-        return (cause & 0xff) == 2 ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR;
+        return cause == NO_RECEIVE ? IBV_WC_RNR_RETRY_EXC_ERR : IBV_WC_REM_INV_REQ_ERR;
     default:
         return IBV_WC_REM_OP_ERR;
     }
@@ -227,10 +254,11 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     close_core(qp);
     if (wc.status == IBV_WC_SUCCESS)
         dv_rc_queues_closed(qp);
-    if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE)
+    if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE &&
+        wc.vendor_err != NO_RECEIVE)
         fail(qp, IBV_WC_WR_FLUSH_ERR,
              wc.vendor_err == TOO_LONG ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
-    else if (wc.status == IBV_WC_REM_OP_ERR)
+    else if (wc.status == IBV_WC_REM_OP_ERR && !(wc.wc_flags & DIWARP_WC_TERMINATED_HERE))
         dv_rc_fail(qp, status_of(wc.vendor_err));
     else if (rc->send_count)
         dv_rc_fail(qp,

@@ -82,6 +82,8 @@ struct diwarp_rc_qp_attr {
     uint8_t mpa_revision;    /* 1, or 2 (RFC 6581); the connecting side's counts */
     uint64_t rnr_timeout_ns; /* how long a Send may wait for a receive, while TCP holds back the
                               * sender; then Terminate (RFC 5041 7.1). UINT64_MAX: for ever */
+    uint64_t rnr_timer_ns;   /* instead, once the other side has told how often it tries again
+                              * (diwarp_rc_set_rnr()): so long for each time */
     uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
                                   * caller's first FPDU, which leaves when it polls; and again an
                                   * orderly close. UINT64_MAX: for ever */
@@ -125,6 +127,12 @@ DIWARP_EXPORT void diwarp_reject(struct diwarp_connect_request *request, const v
 /* Orderly close: what was posted is sent, no more, then comes DIWARP_WC_DISCONNECTED. Reads that
  * the other side has not begun to answer when it closes, too, complete with IBV_WC_WR_FLUSH_ERR. */
 DIWARP_EXPORT void diwarp_disconnect(struct diwarp_rc_qp *qp);
+/* Sets attr.rnr_timer_ns, from the next Send that waits on. retries, 0 to 6: tells the other side,
+ * if it is diwarp's, how often a Send of ours that finds no receive would be tried again; 7: for
+ * ever, of which nothing is told. A post, in its turn, without a completion, or in error one whose
+ * wr_id is UINT64_MAX. -EINVAL: more; else as diwarp_rc_post_send(). */
+DIWARP_EXPORT int diwarp_rc_set_rnr(struct diwarp_rc_qp *qp, unsigned retries,
+                                    uint64_t rnr_timer_ns);
 /* Sets attr.access, from the next request of the other side's on. */
 DIWARP_EXPORT void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. What TCP

@@ -176,6 +176,7 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
         .mpa_revision = 2,
         .connect_timeout_ns = 10000000000,
         .rnr_timeout_ns = 10000000000,
+        .rnr_timer_ns = 10000000000,
     };
 }
 
@@ -192,6 +193,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
         return -ENOMEM;
     *qp = (struct diwarp_rc_qp){
         .timer = {.fire = on_timer},
+        .rnr_retries = DW_RC_RNR_FOREVER,
         .rc = rc,
         .pd = pd,
         .attr = *attr,

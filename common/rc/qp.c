@@ -35,8 +35,8 @@ void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns)
 {
     bool none = qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSED;
     uint64_t wait_ns = none ? DW_NEVER : qp->attr.connect_timeout_ns;
-    if (dw_rc_is_standing(qp) && qp->attr.rnr_timeout_ns < wait_ns)
-        wait_ns = qp->attr.rnr_timeout_ns;
+    if (dw_rc_is_standing(qp) && dw_rc_rnr_wait_ns(qp) < wait_ns)
+        wait_ns = dw_rc_rnr_wait_ns(qp);
     const uint64_t deadline_ns = dw_deadline_ns(now_ns, wait_ns);
     const bool earlier = qp->timer.slot && qp->timer.deadline_ns < deadline_ns;
     /* That it closes does not give a QP that stands still more time, nor the other way round. */

@@ -68,6 +68,11 @@ struct dw_rc_startup {
     uint8_t buf[DW_MPA_FRAME_BYTES + DW_MPA_PRIVATE_MAX_BYTES];
 };
 
+/* An RDMA Write of no bytes names nothing (RFC 5040 5.1). With STag 0 and this TO, plus a number
+ * below DW_RC_RNR_FOREVER, it tells how often the Sends behind it would be tried again. */
+#define DW_RC_RNR_TO      UINT64_C(0x524e522072657400) /* "RNR ret" */
+#define DW_RC_RNR_FOREVER 7u
+
 struct diwarp_rc_qp {
     struct dw_rc *rc;
     struct diwarp_pd *pd;
@@ -85,6 +90,8 @@ struct diwarp_rc_qp {
     bool broken;      /* a send call failed: the end will not be an orderly one */
     bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;
+    uint8_t
+        rnr_retries; /* of its Sends, as the other side has told; DW_RC_RNR_FOREVER: it has not */
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
     uint64_t token;                /* of the listener that was called */
@@ -124,6 +131,12 @@ static inline bool dw_rc_may_receive(const struct diwarp_rc_qp *qp)
     return qp->stream && !dw_rc_is_standing(qp) && !qp->ended;
 }
 bool dw_rc_idle(const struct diwarp_rc_qp *qp); /* nothing is left to send */
+/* How long the other side's Send may wait for a receive. */
+static inline uint64_t dw_rc_rnr_wait_ns(const struct diwarp_rc_qp *qp)
+{
+    return qp->rnr_retries < DW_RC_RNR_FOREVER ? qp->rnr_retries * qp->attr.rnr_timer_ns
+                                               : qp->attr.rnr_timeout_ns;
+}
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);
 void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ibv_wc_status status,

@@ -45,13 +45,22 @@ static int answer_reads_first(struct diwarp_rc_qp *qp)
     return qp->state == DW_RC_CLOSED ? -ECONNABORTED : 0;
 }
 
+static void note_rnr_retries(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
+{
+    const uint64_t retries = ddp->to - DW_RC_RNR_TO;
+    if (!ddp->stag && retries < DW_RC_RNR_FOREVER)
+        qp->rnr_retries = (uint8_t)retries;
+}
+
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
     qp->written_bytes = bytes + (qp->writing ? qp->written_bytes : 0);
     qp->writing = !ddp->last;
-    if (!bytes)
-        return 0; /* names nothing (RFC 5040 5.1) */
+    if (!bytes) {
+        note_rnr_retries(qp, ddp);
+        return 0;
+    }
     uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE);
     if (cause)
         return cause;
@@ -338,8 +347,11 @@ static bool keep(struct diwarp_rc_qp *qp, const uint8_t *from, const uint8_t *en
 static void stand_still(struct diwarp_rc_qp *qp, const struct dw_mpa_fpdu *fpdu,
                         const uint8_t *rest, const uint8_t *end, uint64_t now_ns)
 {
-    if (!qp->attr.rnr_timeout_ns) {
-        dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
+    if (!dw_rc_rnr_wait_ns(qp)) {
+        if (!qp->blocked)
+            dw_rc_flush(qp); /* responses, which tell which of its requests have come */
+        if (qp->state != DW_RC_CLOSED)
+            dw_rc_terminate(qp, DW_TERM_DDP_NO_BUFFER, fpdu->ulpdu, (uint32_t)fpdu->ulpdu_bytes);
         return;
     }
     if (!keep(qp, fpdu->ulpdu, end))

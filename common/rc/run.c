@@ -215,6 +215,19 @@ void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access)
     dw_unlock(qp->rc->device);
 }
 
+int diwarp_rc_set_rnr(struct diwarp_rc_qp *qp, unsigned retries, uint64_t rnr_timer_ns)
+{
+    const struct ibv_send_wr wr = {.wr_id = UINT64_MAX,
+                                   .opcode = IBV_WR_RDMA_WRITE,
+                                   .wr.rdma.remote_addr = DW_RC_RNR_TO + retries};
+    if (retries > DW_RC_RNR_FOREVER)
+        return -EINVAL;
+    dw_lock(qp->rc->device);
+    qp->attr.rnr_timer_ns = rnr_timer_ns;
+    dw_unlock(qp->rc->device);
+    return retries < DW_RC_RNR_FOREVER ? diwarp_rc_post_send(qp, &wr) : 0;
+}
+
 int diwarp_rc_fd(const struct diwarp_cq *cq)
 {
     const struct dw_rc *rc = find(cq);

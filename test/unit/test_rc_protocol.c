@@ -216,6 +216,39 @@ static void rc_protocol__send_waits_for_a_receive_so_long(void **state)
     close_end(&f);
 }
 
+static void tell_retries(struct forged *f, uint64_t retries)
+{
+    const struct dw_ddp_header ddp = {
+        .tagged = true, .last = true, .to = UINT64_C(0x524e522072657400) + retries};
+    send_segment(f, &ddp, NULL, 0);
+}
+
+/* Seven and more is none of ours. */
+static void rc_protocol__the_other_side_tells_its_retries(void **state)
+{
+    (void)state;
+    for (uint32_t retries = 0; retries <= 7; retries++) {
+        struct forged f;
+        open_end(&f);
+        f.end.attr.rnr_timeout_ns = UINT64_MAX;
+        f.end.attr.rnr_timer_ns = 100 * MS;
+        f.tx = f.rx = (struct dw_mpa_stream){.crc = true};
+        write_request(&f, DW_MPA_CRC, 1, f.end.address.token);
+        accept_call(&f);
+        send_rtr(&f);
+        tell_retries(&f, retries);
+        send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 1}, "abc", 3);
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, retries == 0);
+        f.net.now_ns += retries * 100 * MS + 50 * MS;
+        if (retries < 7)
+            expect_terminate(&f, 0x1202);
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, retries < 7);
+        close_end(&f);
+    }
+}
+
 /* Also where a Send may wait for its receive for ever, be it that it came before or after. */
 static void rc_protocol__a_close_takes_so_long_while_a_send_waits(void **state)
 {
@@ -405,6 +438,7 @@ int main(void)
         cmocka_unit_test(rc_protocol__crc_is_checked_before_placing),
         cmocka_unit_test(rc_protocol__send_without_receive),
         cmocka_unit_test(rc_protocol__send_waits_for_a_receive_so_long),
+        cmocka_unit_test(rc_protocol__the_other_side_tells_its_retries),
         cmocka_unit_test(rc_protocol__a_close_takes_so_long_while_a_send_waits),
         cmocka_unit_test(rc_protocol__reads_are_answered_up_to_the_ird),
         cmocka_unit_test(rc_protocol__terminate_is_understood),

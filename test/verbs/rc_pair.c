@@ -25,6 +25,8 @@ struct pair *pair_open(bool with_srq)
 {
     struct pair *pair = calloc(1, sizeof *pair);
     assert_non_null(pair);
+    pair->rnr_retry = 7;
+    pair->min_rnr_timer = 1;
     pair->context = open_diwarp();
     pair->pd = ibv_alloc_pd(pair->context);
     for (unsigned i = 0; i < 2; i++) {
@@ -75,6 +77,7 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
                                .ah_attr = {.port_num = 1, .is_global = 1}};
     attr.ah_attr.grh.dgid = pair->gid;
     attr.ah_attr.grh.sgid_index = pair->gid_index;
+    attr.min_rnr_timer = pair->min_rnr_timer;
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -82,7 +85,8 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
 
 void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .max_rd_atomic = 1};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTS, .max_rd_atomic = 1, .rnr_retry = pair->rnr_retry};
     assert_int_equal(to_rtr(pair, qp, other), 0);
     assert_int_equal(ibv_modify_qp(qp, &attr,
                                    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

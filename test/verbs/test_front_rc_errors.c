@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong with RC queue pairs of the verbs front. */
+#include <time.h>
+
 #include "test/verbs/rc_pair.h"
 
 static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_wc_status status)
@@ -122,6 +124,65 @@ static void rc__waits_for_a_receive(void **state)
     pair_close(pair);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Which of both calls the other differs in who says first how often it tries again. The side that
+ * has no receive goes on, until it sends. */
+static void rc__tries_so_often(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t retry, timer;
+        uint64_t least_ns, most_ns;
+    } cases[] = {
+        {0, 0, 0, 300000000},
+        {1, 28, 163840000, 1000000000}, /* 163.84 ms each */
+        {3, 26, 245760000, 1000000000}, /* 81.92 ms */
+    };
+    for (unsigned i = 0; i < 6; i++) {
+        struct pair *pair = pair_open(false);
+        const unsigned from = i % 2, to = !from;
+        pair->rnr_retry = cases[i / 2].retry;
+        pair->min_rnr_timer = cases[i / 2].timer;
+        pair_connect(pair, ALL_ACCESS);
+        pair_receive(pair, to, 30);
+        pair_post(pair, from, IBV_WR_SEND, 1, 8);
+        assert_done(pair->recv_cq[to], 30, IBV_WC_SUCCESS);
+        const uint64_t begun_ns = now_ns();
+        pair_post(pair, from, IBV_WR_SEND, 2, 8);
+        pair_post(pair, from, IBV_WR_RDMA_WRITE, 3, 8);
+        assert_done(pair->send_cq[from], 1, IBV_WC_SUCCESS);
+        assert_done(pair->send_cq[from], 2, IBV_WC_RNR_RETRY_EXC_ERR);
+        assert_in_range(now_ns() - begun_ns, cases[i / 2].least_ns, cases[i / 2].most_ns);
+        assert_done(pair->send_cq[from], 3, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(pair->qp[from]->state, IBV_QPS_ERR);
+        assert_int_equal(pair->qp[to]->state, IBV_QPS_RTS);
+        pair_post(pair, to, IBV_WR_SEND, 4, 8);
+        assert_done(pair->send_cq[to], 4, IBV_WC_RETRY_EXC_ERR);
+        pair_close(pair);
+    }
+}
+
+/* In time. */
+static void rc__is_received_at_a_later_try(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair->rnr_retry = 6;
+    pair->min_rnr_timer = 0; /* 655.36 ms */
+    pair_connect(pair, ALL_ACCESS);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_empty(pair->send_cq[0]);
+    pair_receive(pair, 1, 2);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    pair_close(pair);
+}
+
 /* Nobody is told before he sends. */
 static void rc__other_side_is_destroyed(void **state)
 {
@@ -188,10 +249,16 @@ static void rc__strangers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rc__wrong_access),        cmocka_unit_test(rc__rights_that_change),
-        cmocka_unit_test(rc__wrong_local_key),     cmocka_unit_test(rc__too_long),
-        cmocka_unit_test(rc__waits_for_a_receive), cmocka_unit_test(rc__other_side_is_destroyed),
-        cmocka_unit_test(rc__error_flushes),       cmocka_unit_test(rc__strangers),
+        cmocka_unit_test(rc__wrong_access),
+        cmocka_unit_test(rc__rights_that_change),
+        cmocka_unit_test(rc__wrong_local_key),
+        cmocka_unit_test(rc__too_long),
+        cmocka_unit_test(rc__waits_for_a_receive),
+        cmocka_unit_test(rc__tries_so_often),
+        cmocka_unit_test(rc__is_received_at_a_later_try),
+        cmocka_unit_test(rc__other_side_is_destroyed),
+        cmocka_unit_test(rc__error_flushes),
+        cmocka_unit_test(rc__strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
