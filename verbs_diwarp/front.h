@@ -78,7 +78,7 @@ struct dv_pd {
     struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
     void *regions; /* tsearch(3), of what has a parent there */
-    void *windows; /* that are bound, likewise */
+    void *windows; /* of type 2 that are bound, likewise */
     uint32_t users;
 };
 

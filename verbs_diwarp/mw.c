@@ -47,25 +47,16 @@ static void unbind(struct dv_mw *mw)
         at = &(*at)->next_of_qp;
     if (at)
         *at = mw->next_of_qp;
-    tdelete(mw, &dv_root_of(mw->mw.pd)->windows, by_key);
+    if (mw->qp)
+        tdelete(mw, &dv_root_of(mw->mw.pd)->windows, by_key);
     diwarp_dereg_mr(mw->core);
     mw->core = NULL;
     mw->qp = NULL;
 }
 
-/* False: the region does not allow it, the key is taken, or there is no memory. */
-static bool bind_to(struct dv_mw *mw, struct dv_mr *mr, uint32_t rkey,
-                    const struct ibv_mw_bind_info *info, struct dv_qp *only)
+/* Not bound so far. */
+static void link_to(struct dv_mw *mw, struct dv_mr *mr, struct dv_qp *only)
 {
-    mw->core = diwarp_open_window(mr->core, rkey, (void *)(uintptr_t)info->addr, info->length,
-                                  (int)(info->mw_access_flags & RIGHTS), only);
-    if (!mw->core)
-        return false;
-    if (!tsearch(mw, &dv_root_of(mw->mw.pd)->windows, by_key)) {
-        diwarp_dereg_mr(mw->core);
-        mw->core = NULL;
-        return false;
-    }
     mw->region = mr;
     mw->next_of_region = mr->windows;
     mr->windows = mw;
@@ -74,6 +65,32 @@ static bool bind_to(struct dv_mw *mw, struct dv_mr *mr, uint32_t rkey,
         mw->next_of_qp = only->windows;
         only->windows = mw;
     }
+}
+
+/* Only those of a queue pair are looked for by their keys. */
+static bool enter_key(struct dv_mw *mw, const struct dv_qp *only)
+{
+    return !only || tsearch(mw, &dv_root_of(mw->mw.pd)->windows, by_key);
+}
+
+/* False: the region does not allow it, the key is taken, or there is no memory; a window of type 1
+ * is bound as before. */
+static bool bind_to(struct dv_mw *mw, struct dv_mr *mr, uint32_t rkey,
+                    const struct ibv_mw_bind_info *info, struct dv_qp *only)
+{
+    struct diwarp_mr *core =
+        diwarp_open_window(mr->core, rkey, (void *)(uintptr_t)info->addr, info->length,
+                           (int)(info->mw_access_flags & RIGHTS), only);
+    if (!core)
+        return false;
+    unbind(mw);
+    mw->core = core;
+    if (!enter_key(mw, only)) {
+        diwarp_dereg_mr(core);
+        mw->core = NULL;
+        return false;
+    }
+    link_to(mw, mr, only);
     return true;
 }
 
@@ -126,7 +143,8 @@ static bool rebind(struct dv_qp *qp, const struct ibv_send_wr *wr)
     if ((info->length && !(mr->access & IBV_ACCESS_MW_BIND)) ||
         (second && (is_bound(mw) || !info->length)) || (wr->bind_mw.rkey ^ mw->mw.rkey) & OWN_BITS)
         return false;
-    unbind(mw);
+    if (second || !info->length) /* what a peer has invalidated may have that key */
+        unbind(mw);
     return !info->length || bind_to(mw, mr, wr->bind_mw.rkey, info, second ? qp : NULL);
 }
 

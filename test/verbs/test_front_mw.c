@@ -124,6 +124,35 @@ static void mw1__bad_binds(void **state)
     pair_close(pair);
 }
 
+static void mw1__stays_bound_where_a_bind_fails(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_mr *mr = bindable(pair);
+    struct ibv_mr *read_only = ibv_reg_mr(pair->pd, pair->memory[1], 1 << 16, IBV_ACCESS_MW_BIND);
+    struct ibv_mw *mw = ibv_alloc_mw(pair->pd, IBV_MW_TYPE_1);
+    const struct {
+        struct ibv_mr *mr;
+        uint64_t length;
+    } bad[] = {{pair->mr, 64}, {read_only, 64}, {mr, 1 << 16}};
+    pair_connect(pair, ALL_ACCESS);
+    bind_first(pair, mw, mr, 4096, IBV_WC_SUCCESS);
+    const uint32_t rkey = mw->rkey;
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        bind_first(pair, mw, bad[i].mr, bad[i].length, IBV_WC_MW_BIND_ERR);
+        connect_anew(pair);
+        write_to(pair, rkey, 4096, IBV_WC_SUCCESS);
+    }
+    assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+    bind_first(pair, mw, mr, 64, IBV_WC_SUCCESS);
+    write_to(pair, mw->rkey, 4096, IBV_WC_SUCCESS);
+    write_to(pair, rkey, 4096, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(ibv_dealloc_mw(mw), 0);
+    assert_int_equal(ibv_dereg_mr(read_only), 0);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    pair_close(pair);
+}
+
 /* By queue pair i, under that key. */
 static enum ibv_wc_status bind_second(struct pair *pair, unsigned i, struct ibv_mw *mw,
                                       struct ibv_mr *mr, uint32_t rkey)
@@ -321,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mw1__gives_a_part),
         cmocka_unit_test(mw1__bad_binds),
+        cmocka_unit_test(mw1__stays_bound_where_a_bind_fails),
         cmocka_unit_test(mw1__is_for_others),
         cmocka_unit_test(mw2__is_of_its_queue_pair),
         cmocka_unit_test(mw2__is_invalidated_by_the_peer),
