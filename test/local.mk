@@ -362,7 +362,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
-EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
+EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
 	test/verbs/rc_pair.c test/verbs/rc_pair.h
 if DW_SHARED
 if DW_CMOCKA

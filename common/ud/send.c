@@ -35,6 +35,11 @@ static uint32_t remote_qkey(const struct diwarp_qp *qp, const struct ibv_send_wr
     return wr->wr.ud.remote_qkey >> 31 ? qp->attr.qkey : wr->wr.ud.remote_qkey;
 }
 
+static bool introduces(const struct diwarp_qp *qp, const struct diwarp_ah *ah)
+{
+    return qp->attr.introduces && dw_ah_path(ah)->host.family == AF_INET6;
+}
+
 static uint8_t opcode_of(bool imm, bool solicited)
 {
     if (imm)
@@ -57,11 +62,7 @@ int dw_ud_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     }
     if (!write && !imm && wr->opcode != IBV_WR_SEND)
         return -EINVAL;
-    struct dw_ud_outgoing out = {.ud = ud,
-                                 .ah = ah,
-                                 .qkey = qkey,
-                                 .intro = qp->attr.introduces &&
-                                          dw_ah_path(ah)->host.family == AF_INET6};
+    struct dw_ud_outgoing out = {.ud = ud, .ah = ah, .qkey = qkey, .intro = introduces(qp, ah)};
     const uint32_t max_bytes = write ? UINT32_MAX >> 1 : qp->attr.max_msg_bytes;
     const int64_t total =
         dw_pd_gather(qp->pd, wr->sg_list, wr->num_sge, 0, max_bytes, out.iov, DW_UD_MAX_SGE);
