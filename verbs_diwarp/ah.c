@@ -110,7 +110,7 @@ static bool has_family(const struct dv_context *context, uint8_t family)
 static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *gid)
 {
     return dv_is_ipv4(gid) ? is_of_a_host4(context, gid)
-                             : has_family(context, AF_INET6) && is_of_a_host6(gid);
+                           : has_family(context, AF_INET6) && is_of_a_host6(gid);
 }
 
 static bool has_source(const struct dv_context *context, const struct ibv_ah_attr *attr)
