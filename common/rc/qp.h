@@ -90,8 +90,7 @@ struct diwarp_rc_qp {
     bool broken;      /* a send call failed: the end will not be an orderly one */
     bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;
-    uint8_t
-        rnr_retries; /* of its Sends, as the other side has told; DW_RC_RNR_FOREVER: it has not */
+    uint8_t rnr_retries; /* of its Sends, as the other side has told; DW_RC_RNR_FOREVER: not */
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
     uint64_t token;                /* of the listener that was called */
