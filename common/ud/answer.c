@@ -118,19 +118,13 @@ uint64_t *dw_ud_on_read_request(struct dw_ud_qp *ud, struct dw_ud_source *source
     struct dw_ud_answer *answer = asker ? malloc(sizeof *answer) : NULL;
     if (!answer)
         return &counters->drop_no_buffer;
-    struct dw_ud_port *port = port_of(asker);
-    const bool first = dw_list_empty(&port->askers);
     *answer = (struct dw_ud_answer){.request = request};
     dw_seen_add(&source->begun[DW_UD_REQUEST], ddp->msn);
     dw_list_append(&asker->answers, &answer->link);
     if (!dw_list_linked(&asker->link))
-        dw_list_append(&port->askers, &asker->link);
+        dw_list_append(&port_of(asker)->askers, &asker->link);
     ud->held[DW_UD_REQUEST]++;
     source->held[DW_UD_REQUEST]++;
-    /* Before the socket is asked for more, which the reader would wait for; but what came lies in
-     * the stage, where trains are built, while nothing is taken. */
-    if (first && !ud->qp.port->refuses_data)
-        (void)dw_ud_answers_run(port, ud->qp.port->ran_ns);
     return NULL;
 }
 
