@@ -44,8 +44,6 @@ static struct diwarp_rc_qp *next_resumed(struct dw_rc *rc)
 static unsigned wait_every(const struct dw_rc *rc)
 {
     const bool alone = rc->qps.next == rc->qps.prev;
-    if (dw_list_empty(&rc->qps)) /* calls may come */
-        return WAIT_EVERY_BUSY;
     if (!rc->hot || rc->hot->blocked)
         return 1;
     return rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
