@@ -116,12 +116,13 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     return *ah ? 0 : errno;
 }
 
-/* It may wait for those behind it in its list; and, where the program has posted before without a
- * poll since, for its next ones: if none come, the helper sees to it. */
+/* It may wait for those behind it in its list or, where the program has posted before without a
+ * poll since, for its next ones. If none leave, as they are wrong or do not come, the helper sees
+ * to it. */
 static unsigned lazy_flag(struct dv_context *context, const struct ibv_send_wr *wr)
 {
-    const bool lazy = wr->next || (context->posts && !dv_start_helper(context));
-    return lazy ? DIWARP_SEND_LAZY : 0;
+    const bool more = wr->next || context->posts;
+    return more && !dv_start_helper(context) ? DIWARP_SEND_LAZY : 0;
 }
 
 /* A wrong key or length is told by a completion. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs front: Sends and receives, good ones and bad. */
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -217,6 +218,14 @@ static void send__into_a_full_queue(void **state)
     close_end(end);
 }
 
+/* By nobody's poll. */
+static void assert_comes(const volatile uint8_t *last)
+{
+    for (unsigned ms = 0; ms < 2000 && *last != 'x'; ms++)
+        usleep(1000);
+    assert_int_equal(*last, 'x');
+}
+
 /* It waits for more, but not for long. */
 static void send__many_and_no_poll__all_leave(void **state)
 {
@@ -229,11 +238,38 @@ static void send__many_and_no_poll__all_leave(void **state)
         assert_int_equal(post_recv(end, i, 1024 + i * RECV_BYTES, RECV_BYTES), 0);
     for (unsigned i = 0; i < SENDS; i++)
         assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
-    const volatile uint8_t *last = end->memory + 1024 + SENDS * RECV_BYTES - 1;
-    for (unsigned ms = 0; ms < 2000 && *last != 'x'; ms++)
-        usleep(1000);
-    assert_int_equal(*last, 'x');
+    assert_comes(end->memory + 1024 + SENDS * RECV_BYTES - 1);
     close_end(end);
+}
+
+/* refused: the second one by the post; else by a completion, for its key. */
+static void leave_before_a_wrong_one(bool refused)
+{
+    struct end *end = open_end(8);
+    make_ready(end);
+    struct ibv_sge sges[2] = {{(uintptr_t)end->memory, BYTES, end->mr->lkey},
+                              {(uintptr_t)end->memory, BYTES, end->mr->lkey ^ 0x5a5a}};
+    struct ibv_send_wr wrs[2], *bad;
+    for (unsigned i = 0; i < 2; i++)
+        wrs[i] = (struct ibv_send_wr){.sg_list = &sges[i],
+                                      .num_sge = 1,
+                                      .opcode = IBV_WR_SEND,
+                                      .wr.ud = {end->ah, end->qp->qp_num, QKEY}};
+    wrs[0].next = &wrs[1];
+    if (refused)
+        wrs[1].wr.ud.ah = NULL;
+    memset(end->memory, 'x', BYTES);
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+    assert_int_equal(ibv_post_send(end->qp, wrs, &bad), refused ? EINVAL : 0);
+    assert_comes(end->memory + 1024 + 40 + BYTES - 1);
+    close_end(end);
+}
+
+static void send__before_a_wrong_one_in_a_list__leaves(void **state)
+{
+    (void)state;
+    leave_before_a_wrong_one(true);
+    leave_before_a_wrong_one(false);
 }
 
 static void wr__is_the_same(void **state)
@@ -313,6 +349,7 @@ int main(void)
         cmocka_unit_test(send__malformed_in_a_list),
         cmocka_unit_test(send__into_a_full_queue),
         cmocka_unit_test(send__many_and_no_poll__all_leave),
+        cmocka_unit_test(send__before_a_wrong_one_in_a_list__leaves),
         cmocka_unit_test(wr__is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
