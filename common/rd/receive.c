@@ -157,6 +157,15 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
 }
 
+/* By the echo of the 16 bits that went out; of the times that have them, the last. */
+static uint64_t echo_ns(const struct dw_llp_header *header, uint64_t now_ns)
+{
+    const uint64_t now = now_ns >> DW_TIMESTAMP_SHIFT;
+    const uint16_t age = (uint16_t)(now - header->timestamp_echo);
+    const bool told = header->timestamp_echo && !header->path; /* what goes by it has no PSN */
+    return told && age < now ? ((now - age + 1) << DW_TIMESTAMP_SHIFT) - 1 : 0;
+}
+
 /* After the segments. */
 static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
@@ -172,7 +181,8 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     const bool had_room = peer->sendwin.credit_bytes;
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
-    if (dw_sendwin_on_ack(&peer->sendwin, header->ack, header->sack, now_ns, &acked, &result)) {
+    const struct dw_ack ack = {header->ack, header->sack, echo_ns(header, now_ns)};
+    if (dw_sendwin_on_ack(&peer->sendwin, &ack, now_ns, &acked, &result)) {
         dw_rd_of(peer)->counters->drop_header++;
         return;
     }

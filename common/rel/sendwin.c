@@ -184,25 +184,30 @@ static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_
     return lost;
 }
 
-int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+/* Its last transmission, or something later, has come: else the ack may be that of an earlier one
+ * (Eifel, RFC 3522), and what was sent between has not been overtaken. */
+static bool last_has_come(const struct dw_tx *tx, const struct dw_ack *ack)
+{
+    return !tx->guessed || tx->sent_ns <= ack->echo_ns;
+}
+
+int dw_sendwin_on_ack(struct dw_sendwin *win, const struct dw_ack *ack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result)
 {
     bool resent = false;
     *result = (struct dw_sendwin_result){0};
-    if (dw_serial_before(win->next_psn, ack))
+    if (dw_serial_before(win->next_psn, ack->psn))
         return -EPROTO;
-    if (dw_serial_before(win->recovery_psn, ack))
-        win->recovery_psn = ack; /* left behind, it would come round to lie ahead */
+    if (dw_serial_before(win->recovery_psn, ack->psn))
+        win->recovery_psn = ack->psn; /* left behind, it would come round to lie ahead */
     win->cwnd_used |= 2u * win->count >= win->cwnd_datagrams;
     dw_foreach (tx, struct dw_tx, link, &win->unacked) {
-        const int32_t ahead = dw_serial_diff(tx->psn, ack);
-        if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !sack))
+        const int32_t ahead = dw_serial_diff(tx->psn, ack->psn);
+        if (ahead >= DW_SACK_DATAGRAMS || (ahead >= 0 && !ack->sack))
             break; /* sorted by PSN: nothing further is acknowledged */
-        if (ahead == 0 || (ahead > 0 && !(sack >> (ahead - 1) & 1)))
+        if (ahead == 0 || (ahead > 0 && !(ack->sack >> (ahead - 1) & 1)))
             continue;
-        /* If the ack is that of an earlier transmission, what was sent between has not been
-         * overtaken. */
-        if (!tx->guessed && dw_serial_before(win->acked_order, tx->order))
+        if (last_has_come(tx, ack) && dw_serial_before(win->acked_order, tx->order))
             win->acked_order = tx->order;
         resent |= tx->resends > 0;
         result->rtt_ns = now_ns - tx->sent_ns;
@@ -220,7 +225,7 @@ int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint6
         dw_delay_on_sample(&win->delay, result->rtt_ns, now_ns);
     take_round(win, result->acked);
     /* Else all that is acknowledged was sent, once, before what is left. */
-    if (win->count && (resent || sack || is_overtaken(win, oldest(win))))
+    if (win->count && (resent || ack->sack || is_overtaken(win, oldest(win))))
         result->lost = flag_lost(win, true, UINT64_MAX);
     return 0;
 }

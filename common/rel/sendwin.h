@@ -54,6 +54,13 @@ struct dw_sendwin {
     uint32_t credit_bytes;   /* what the peer grants; one datagram may always go */
 };
 
+/* What an acknowledgement tells. */
+struct dw_ack {
+    uint32_t psn;     /* the first that has not come */
+    uint64_t sack;    /* which of the DW_SACK_DATAGRAMS - 1 behind it have */
+    uint64_t echo_ns; /* when the datagram that came last was sent, as RFC 7323's; 0: not known */
+};
+
 struct dw_sendwin_result {
     unsigned acked;
     unsigned lost;   /* newly told lost; flagged in unacked */
@@ -84,7 +91,7 @@ void dw_sendwin_on_resend(struct dw_sendwin *win, struct dw_tx *tx, uint64_t now
 
 /* Moves what is acknowledged to `acked`, flags what is lost. An ack outside the window is ignored
  * (-EPROTO). */
-int dw_sendwin_on_ack(struct dw_sendwin *win, uint32_t ack, uint64_t sack, uint64_t now_ns,
+int dw_sendwin_on_ack(struct dw_sendwin *win, const struct dw_ack *ack, uint64_t now_ns,
                       struct dw_list *acked, struct dw_sendwin_result *result);
 
 /* The first PSN that is not acknowledged; the next one, when all are. */

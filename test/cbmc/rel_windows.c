@@ -102,13 +102,14 @@ void sendwin_on_ack(void)
     }
     check_sendwin(&win);
     for (unsigned i = 0; i < ACKS; i++) {
-        const uint32_t ack = nondet_u32(), next = win.next_psn, before = win.count;
-        const int rc = dw_sendwin_on_ack(&win, ack, nondet_u64(), nondet_u32(), &acked, &result);
+        const struct dw_ack ack = {nondet_u32(), nondet_u64(), nondet_u64()};
+        const uint32_t next = win.next_psn, before = win.count;
+        const int rc = dw_sendwin_on_ack(&win, &ack, nondet_u32(), &acked, &result);
         total += result.acked;
         check_sendwin(&win);
         require(win.next_psn == next && total + win.count == sent, "none is lost sight of");
         require(!rc || win.count == before, "an ack of what was not sent changes nothing");
-        require(rc || !win.count || !dw_serial_before(dw_sendwin_first_psn(&win), ack),
+        require(rc || !win.count || !dw_serial_before(dw_sendwin_first_psn(&win), ack.psn),
                 "what is before the ack is acknowledged");
         require(result.lost <= win.count, "lost ones are unacknowledged");
         require(win.cwnd_datagrams >= 2 && win.cwnd_datagrams <= 256, "congestion window");

@@ -28,4 +28,12 @@ static inline void fill(struct dw_sendwin *win, struct dw_tx *txs, unsigned coun
     }
 }
 
+/* Without an echo. */
+static inline int on_ack(struct dw_sendwin *win, uint32_t psn, uint64_t sack, uint64_t now_ns,
+                         struct dw_list *acked, struct dw_sendwin_result *result)
+{
+    const struct dw_ack ack = {.psn = psn, .sack = sack};
+    return dw_sendwin_on_ack(win, &ack, now_ns, acked, result);
+}
+
 #endif

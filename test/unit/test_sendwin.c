@@ -107,7 +107,7 @@ static void sendwin_room__table(void **state)
         fill(&win, txs, cases[i].sent);
         dw_list_init(&acked);
         uint64_t sack = (1ull << cases[i].acked) - 1;
-        assert_int_equal(dw_sendwin_on_ack(&win, FIRST, sack, 100, &acked, &result), 0);
+        assert_int_equal(on_ack(&win, FIRST, sack, 100, &acked, &result), 0);
         win.max_datagrams = 8;
         win.cwnd_datagrams = cases[i].cwnd_datagrams;
         assert_int_equal(dw_sendwin_room_datagrams(&win), cases[i].room);
@@ -125,11 +125,10 @@ static void sendwin_may_send__hole_bounds_the_psns(void **state)
 
     fill(&win, txs, DW_WINDOW_DATAGRAMS);
     dw_list_init(&acked);
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST, UINT64_MAX, 100, &acked, &result), 0);
+    assert_int_equal(on_ack(&win, FIRST, UINT64_MAX, 100, &acked, &result), 0);
     assert_int_equal(win.count, DW_WINDOW_DATAGRAMS - 64);
     assert_false(dw_sendwin_may_send(&win, SIZE));
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS, 0, 100, &acked, &result),
-                     0);
+    assert_int_equal(on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS, 0, 100, &acked, &result), 0);
     assert_int_equal(length(&acked), DW_WINDOW_DATAGRAMS);
     assert_true(dw_sendwin_may_send(&win, SIZE));
 }
@@ -169,9 +168,8 @@ static void sendwin_on_ack__table(void **state)
         struct dw_sendwin_result result;
         fill(&win, txs, SENT);
         dw_list_init(&acked);
-        assert_int_equal(
-            dw_sendwin_on_ack(&win, FIRST + cases[i].ack, cases[i].sack, NOW, &acked, &result),
-            cases[i].expected);
+        assert_int_equal(on_ack(&win, FIRST + cases[i].ack, cases[i].sack, NOW, &acked, &result),
+                         cases[i].expected);
         assert_int_equal(result.acked, cases[i].acked);
         assert_int_equal(length(&acked), cases[i].acked);
         assert_int_equal(result.rtt_ns, cases[i].rtt_ns);
@@ -193,12 +191,12 @@ static void sendwin_on_ack__of_a_resent_gives_no_rtt(void **state)
 
     fill(&win, txs, 4);
     dw_list_init(&acked);
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST, 7, 50, &acked, &result), 0);
+    assert_int_equal(on_ack(&win, FIRST, 7, 50, &acked, &result), 0);
     assert_int_equal(lost_bits(txs, 4), 1);
     dw_sendwin_on_resend(&win, &txs[0], 60);
     assert_false(txs[0].lost);
     assert_int_equal(txs[0].resends, 1);
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST + 4, 0, 70, &acked, &result), 0);
+    assert_int_equal(on_ack(&win, FIRST + 4, 0, 70, &acked, &result), 0);
     assert_int_equal(result.acked, 1);
     assert_int_equal(result.rtt_ns, 0);
     assert_int_equal(win.bytes, 0);
@@ -215,16 +213,16 @@ static void sendwin_on_ack__resent_waits_for_a_later_one(void **state)
 
     fill(&win, txs, 7);
     dw_list_init(&acked);
-    dw_sendwin_on_ack(&win, FIRST, 7, 50, &acked, &result); /* the 2nd to the 4th came */
+    on_ack(&win, FIRST, 7, 50, &acked, &result); /* the 2nd to the 4th came */
     dw_sendwin_on_resend(&win, &txs[0], 60);
-    dw_sendwin_on_ack(&win, FIRST, 0x3f, 70, &acked, &result); /* all the first sends came */
+    on_ack(&win, FIRST, 0x3f, 70, &acked, &result); /* all the first sends came */
     assert_int_equal(result.acked, 3);
     assert_int_equal(result.lost, 0);
     for (unsigned i = 7; i < 10; i++) {
         txs[i] = (struct dw_tx){.truesize_bytes = SIZE};
         dw_sendwin_on_send(&win, &txs[i], 80);
     }
-    dw_sendwin_on_ack(&win, FIRST, 0x1ff, 90, &acked, &result);
+    on_ack(&win, FIRST, 0x1ff, 90, &acked, &result);
     assert_int_equal(result.lost, 1);
     assert_int_equal(lost_bits(txs, 10), 1);
 }
@@ -242,15 +240,38 @@ static void sendwin_on_ack__of_a_guess_overtakes_nothing(void **state)
     fill(&win, txs, 7);
     dw_sendwin_on_resend(&win, &txs[0], 50);
     dw_list_init(&acked);
-    dw_sendwin_on_ack(&win, FIRST + 1, 0, 60, &acked, &result);
+    on_ack(&win, FIRST + 1, 0, 60, &acked, &result);
     assert_int_equal(result.acked, 1);
     assert_int_equal(result.rtt_ns, 0);
     assert_int_equal(lost_bits(txs, 7), 0);
-    dw_sendwin_on_ack(&win, FIRST + 1, 7, 70, &acked, &result); /* all but the second came */
+    on_ack(&win, FIRST + 1, 7, 70, &acked, &result); /* all but the second came */
     assert_int_equal(lost_bits(txs, 7), 1 << 1);
     dw_sendwin_on_resend(&win, &txs[1], 80); /* which is no guess */
-    dw_sendwin_on_ack(&win, FIRST + 5, 0, 90, &acked, &result);
+    on_ack(&win, FIRST + 5, 0, 90, &acked, &result);
     assert_int_equal(lost_bits(txs, 7), 1 << 5);
+}
+
+/* By the echo: the guess itself, or something later, had come, or only something earlier. */
+static void sendwin_on_ack__of_a_guess_by_echo(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t echo_ns, lost;
+    } cases[] = {{0, 0}, {7, 0}, {49, 0}, {50, 0x1e}, {55, 0x1e}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct dw_sendwin win;
+        struct dw_tx txs[7];
+        struct dw_list acked;
+        struct dw_sendwin_result result;
+        fill(&win, txs, 7);
+        dw_sendwin_on_resend(&win, &txs[0], 50);
+        dw_list_init(&acked);
+        const struct dw_ack ack = {.psn = FIRST + 1, .echo_ns = cases[i].echo_ns};
+        assert_int_equal(dw_sendwin_on_ack(&win, &ack, 60, &acked, &result), 0);
+        assert_int_equal(result.acked, 1);
+        assert_int_equal(lost_bits(txs, 7), cases[i].lost);
+    }
 }
 
 /* The ack of a resent datagram tells of the loss of those first sent before, without any SACK. */
@@ -264,9 +285,9 @@ static void sendwin_on_ack__cumulative_tells_loss_too(void **state)
 
     fill(&win, txs, 7);
     dw_list_init(&acked);
-    dw_sendwin_on_ack(&win, FIRST, 7, 50, &acked, &result);
+    on_ack(&win, FIRST, 7, 50, &acked, &result);
     dw_sendwin_on_resend(&win, &txs[0], 60);
-    dw_sendwin_on_ack(&win, FIRST + 4, 0, 70, &acked, &result);
+    on_ack(&win, FIRST + 4, 0, 70, &acked, &result);
     assert_int_equal(result.acked, 1);
     assert_int_equal(result.lost, 1); /* of the last three, which were 3, 2, 1 earlier */
     assert_int_equal(lost_bits(txs, 7), 1 << 4);
@@ -315,14 +336,13 @@ static void sendwin__only_what_was_told_of_is_lost(void **state)
     for (unsigned i = 0; i < DW_SACK_DATAGRAMS; i++)
         dw_sendwin_on_resend(&win, &txs[i], 1000);
     dw_list_init(&acked);
-    assert_int_equal(dw_sendwin_on_ack(&win, FIRST + ACK, 0, 2000, &acked, &result), 0);
+    assert_int_equal(on_ack(&win, FIRST + ACK, 0, 2000, &acked, &result), 0);
     assert_int_equal(result.acked, ACK);
     assert_int_equal(result.lost, DW_SACK_DATAGRAMS);
     assert_int_equal(lost_count(txs, ACK, END), DW_SACK_DATAGRAMS);
     assert_int_equal(lost_count(txs, END, DW_WINDOW_DATAGRAMS), 0);
     assert_int_equal(dw_sendwin_on_probe_reply(&win, UINT64_MAX), 0);
-    assert_int_equal(
-        dw_sendwin_on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS - 1, 0, 3000, &acked, &result), 0);
+    assert_int_equal(on_ack(&win, FIRST + DW_WINDOW_DATAGRAMS - 1, 0, 3000, &acked, &result), 0);
     assert_int_equal(result.lost, 1);
 }
 
@@ -338,6 +358,7 @@ int main(void)
         cmocka_unit_test(sendwin_on_ack__of_a_resent_gives_no_rtt),
         cmocka_unit_test(sendwin_on_ack__resent_waits_for_a_later_one),
         cmocka_unit_test(sendwin_on_ack__of_a_guess_overtakes_nothing),
+        cmocka_unit_test(sendwin_on_ack__of_a_guess_by_echo),
         cmocka_unit_test(sendwin_on_ack__cumulative_tells_loss_too),
         cmocka_unit_test(sendwin_on_probe_reply__all_sent_before),
         cmocka_unit_test(sendwin__only_what_was_told_of_is_lost),

@@ -85,14 +85,14 @@ static void sendwin_cwnd__grows_by_one_a_window(void **state)
         for (uint32_t i = 0; i < cwnd; i++) {
             struct dw_tx tx = {.truesize_bytes = SIZE};
             dw_sendwin_on_send(&win, &tx, 1);
-            assert_int_equal(dw_sendwin_on_ack(&win, FIRST + ++sent, 0, 2, &acked, &result), 0);
+            assert_int_equal(on_ack(&win, FIRST + ++sent, 0, 2, &acked, &result), 0);
             dw_list_remove(&tx.link);
         }
     }
     for (unsigned i = 0; i < 100; i++) {
         struct dw_tx tx = {.truesize_bytes = SIZE};
         dw_sendwin_on_send(&win, &tx, 1);
-        dw_sendwin_on_ack(&win, FIRST + ++sent, 0, 2, &acked, &result);
+        on_ack(&win, FIRST + ++sent, 0, 2, &acked, &result);
         dw_list_remove(&tx.link);
     }
     assert_int_equal(win.cwnd_datagrams, 8);
@@ -113,7 +113,7 @@ static void pass_round(struct dw_sendwin *win, uint64_t rtt_ns)
         dw_sendwin_on_send(win, &txs[i], now_ns);
     }
     now_ns += rtt_ns;
-    assert_int_equal(dw_sendwin_on_ack(win, win->next_psn, 0, now_ns, &acked, &result), 0);
+    assert_int_equal(on_ack(win, win->next_psn, 0, now_ns, &acked, &result), 0);
     assert_int_equal(result.acked, n);
 }
 
@@ -152,7 +152,7 @@ static void sendwin_cwnd__delay_of_a_few_or_without_a_limit_is_nothing(void **st
     for (unsigned i = 0; i < 1000; i++) {
         struct dw_tx tx = {.truesize_bytes = SIZE};
         dw_sendwin_on_send(&win, &tx, 0);
-        dw_sendwin_on_ack(&win, win.next_psn, 0, i ? 9000 * US : 10 * US, &acked, &result);
+        on_ack(&win, win.next_psn, 0, i ? 9000 * US : 10 * US, &acked, &result);
         dw_list_remove(&tx.link);
     }
     assert_int_equal(win.cwnd_datagrams, 64);
@@ -198,12 +198,12 @@ static void lose_of_round(struct dw_sendwin *win, unsigned lost, uint64_t rtt_ns
     }
     now_ns += rtt_ns;
     const uint64_t sack = ((1ull << n) - 1) >> lost << (lost - 1); /* bit 0: first + 1 */
-    assert_int_equal(
-        dw_sendwin_on_ack(win, first, sack & ((1ull << (n - 1)) - 1), now_ns, &acked, &result), 0);
+    assert_int_equal(on_ack(win, first, sack & ((1ull << (n - 1)) - 1), now_ns, &acked, &result),
+                     0);
     assert_int_equal(result.lost, lost);
     for (unsigned i = 0; i < lost; i++)
         dw_sendwin_on_resend(win, &txs[i], now_ns);
-    assert_int_equal(dw_sendwin_on_ack(win, win->next_psn, 0, now_ns, &acked, &result), 0);
+    assert_int_equal(on_ack(win, win->next_psn, 0, now_ns, &acked, &result), 0);
 }
 
 static void sendwin_cwnd__loss_without_a_queue(void **state)
@@ -247,7 +247,7 @@ static void sendwin_cwnd__loss_long_after_the_last(void **state)
         /* Stands for all the datagrams between, each acknowledged. */
         for (uint32_t left = ahead[i]; left; left -= left < 1 << 30 ? left : 1 << 30) {
             win.next_psn += left < 1 << 30 ? left : 1 << 30;
-            assert_int_equal(dw_sendwin_on_ack(&win, win.next_psn, 0, 1, &acked, &result), 0);
+            assert_int_equal(on_ack(&win, win.next_psn, 0, 1, &acked, &result), 0);
         }
         dw_sendwin_on_send(&win, &tx, 2);
         assert_int_equal(dw_sendwin_on_probe_reply(&win, 3), 1);

@@ -24,6 +24,7 @@ struct packet {
     enum kind kind;
     uint32_t psn, ack;
     uint64_t sack;
+    uint64_t sent_ns;  /* of data; of an acknowledgement, that of the data that came last */
     uint64_t probe_ns; /* of a probe and its answer; 0: none */
 };
 
@@ -33,6 +34,7 @@ struct world {
     uint32_t credit_bytes, sent, received;
     struct dw_sendwin sender;
     struct dw_recvwin receiver;
+    uint64_t came_sent_ns;
     struct packet path[PATH];
     struct dw_tx txs[DATAGRAMS];
     uint32_t order[DATAGRAMS]; /* the model's transmission count at the last one */
@@ -63,7 +65,7 @@ static void transmit(struct world *w, const struct dw_tx *tx)
 {
     w->order[index_of(tx)] = ++w->transmissions;
     assert_for_seed(w->seed, tx->order == FIRST + w->transmissions);
-    carry(w, (struct packet){.kind = DATA, .psn = tx->psn});
+    carry(w, (struct packet){.kind = DATA, .psn = tx->psn, .sent_ns = tx->sent_ns});
 }
 
 static void check_window(const struct world *w)
@@ -115,6 +117,7 @@ static void sender_sends(struct world *w)
 static void receiver_takes(struct world *w, const struct packet *packet)
 {
     if (packet->kind == DATA) {
+        w->came_sent_ns = packet->sent_ns;
         enum dw_recvwin_verdict verdict = dw_recvwin_check(&w->receiver, packet->psn);
         assert_for_seed(w->seed, verdict != DW_RECVWIN_BEYOND); /* the sender's bound */
         if (verdict == DW_RECVWIN_NEW && random_percent(&w->rng, 2))
@@ -127,6 +130,7 @@ static void receiver_takes(struct world *w, const struct packet *packet)
     carry(w, (struct packet){.kind = ACK,
                              .ack = w->receiver.ack,
                              .sack = dw_recvwin_sack(&w->receiver),
+                             .sent_ns = w->came_sent_ns,
                              .probe_ns = packet->probe_ns});
 }
 
@@ -139,7 +143,8 @@ static void check_acked(struct world *w, const struct packet *packet, struct dw_
         const struct dw_tx *tx = dw_container(it, struct dw_tx, link);
         int32_t ahead = dw_serial_diff(tx->psn, packet->ack);
         assert_for_seed(w->seed, ahead < 0 || (ahead > 0 && packet->sack >> (ahead - 1) & 1));
-        if (!tx->guessed && w->order[index_of(tx)] > w->acked_order)
+        const bool came = !tx->guessed || tx->sent_ns <= packet->sent_ns;
+        if (came && w->order[index_of(tx)] > w->acked_order)
             w->acked_order = w->order[index_of(tx)];
     }
 }
@@ -172,8 +177,8 @@ static void sender_takes(struct world *w, const struct packet *packet)
 
     w->heard_ns = w->now_ns;
     dw_list_init(&acked);
-    assert_for_seed(w->seed, dw_sendwin_on_ack(&w->sender, packet->ack, packet->sack, w->now_ns,
-                                               &acked, &result) == 0);
+    const struct dw_ack ack = {packet->ack, packet->sack, packet->sent_ns};
+    assert_for_seed(w->seed, dw_sendwin_on_ack(&w->sender, &ack, w->now_ns, &acked, &result) == 0);
     check_acked(w, packet, &acked, &result);
     check_lost(w);
     assert_for_seed(w->seed, result.rtt_ns <= w->now_ns);
