@@ -51,7 +51,8 @@ struct dv_context {
     struct diwarp_pd *port_pd;
     struct diwarp_qp *port_qp;        /* keeps the port; nothing is sent by it or to it */
     struct diwarp_cq *core;           /* of all queue pairs: completions are sorted into dv_cq */
-    struct diwarp_listener *listener; /* NULL: it has had no queue pair of RC */
+    struct diwarp_listener *listener; /* NULL: it has no queue pair of RC */
+    uint32_t rc_qps;
     struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */

@@ -288,13 +288,34 @@ void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 
 /* ---- making ---- */
 
+/* Only while there is somebody to call: each poll of the RNIC asks for what calls. */
+static int get_listener(struct dv_context *context)
+{
+    const int rc = context->rc_qps
+                       ? 0
+                       : diwarp_listen(context->port_pd, context->core, &context->listener, NULL);
+    context->rc_qps += !rc;
+    return rc;
+}
+
+static void put_listener(struct dv_context *context)
+{
+    if (--context->rc_qps)
+        return;
+    diwarp_destroy_listener(context->listener);
+    context->listener = NULL;
+}
+
 int dv_rc_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
-    int rc = 0;
-    if (!context->listener)
-        rc = -diwarp_listen(context->port_pd, context->core, &context->listener, NULL);
-    return rc ? rc : dv_rc_queues_init(qp, attr);
+    int rc = -get_listener(context);
+    if (rc)
+        return rc;
+    rc = dv_rc_queues_init(qp, attr);
+    if (rc)
+        put_listener(context);
+    return rc;
 }
 
 void dv_rc_fini(struct dv_qp *qp)
@@ -304,4 +325,5 @@ void dv_rc_fini(struct dv_qp *qp)
     close_core(qp);
     reject_waiting(qp->rc);
     dv_rc_queues_fini(qp);
+    put_listener(dv_context_of(qp->ex.qp_base.context));
 }

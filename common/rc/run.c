@@ -49,10 +49,18 @@ static unsigned wait_every(const struct dw_rc *rc)
     return rc->hot_brings || alone ? WAIT_EVERY_BUSY : WAIT_EVERY_IDLE;
 }
 
+/* It has no stream that could bring anything. */
+static bool is_idle(const struct dw_rc *rc)
+{
+    return dw_list_empty(&rc->qps) && dw_list_empty(&rc->listeners) && dw_list_empty(&rc->lingers);
+}
+
 static int run(struct dw_runner *runner, uint64_t now_ns)
 {
     struct dw_rc *rc = rc_of(runner);
     struct diwarp_rc_qp *qp;
+    if (is_idle(rc))
+        return 0;
     uint64_t before = rc->receives;
     flush_lazy(runner);
     for (unsigned i = 0; i < DW_RC_TURNS && (qp = next_resumed(rc)); i++)

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
-static void open_qps(struct pair *pair)
+void pair_open_qps(struct pair *pair)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[i],
@@ -39,7 +39,7 @@ struct pair *pair_open(bool with_srq)
     if (with_srq)
         pair->srq = ibv_create_srq(pair->pd, &attr);
     assert_true(pair->mr && (pair->srq || !with_srq));
-    open_qps(pair);
+    pair_open_qps(pair);
     return pair;
 }
 

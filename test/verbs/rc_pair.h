@@ -31,6 +31,8 @@ struct pair *pair_open(bool with_srq);
 /* What is not NULL. */
 void pair_close(struct pair *pair);
 void pair_init(struct ibv_qp *qp, unsigned access);
+/* Both, as pair_open() does. */
+void pair_open_qps(struct pair *pair);
 /* To RTS. */
 void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other);
 /* Both, from RESET. */

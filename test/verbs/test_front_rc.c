@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static void rc__each_operation(void **state)
 {
@@ -263,6 +264,37 @@ static void rc__connects_anew_though_one_is_late(void **state)
     pair_close(pair);
 }
 
+static unsigned listening(void)
+{
+    unsigned count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        int listens = 0;
+        socklen_t len = sizeof listens;
+        count += !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && listens;
+    }
+    return count;
+}
+
+/* A process without queue pairs of RC can not be called, and does not ask whether it is. */
+static void rc__is_called_while_there_is_one(void **state)
+{
+    (void)state;
+    const unsigned before = listening();
+    struct pair *pair = pair_open(false);
+    for (unsigned round = 0; round < 3; round++) {
+        pair_connect(pair, ALL_ACCESS);
+        pair_receive(pair, 1, round);
+        pair_post(pair, 0, IBV_WR_SEND, round, 8);
+        assert_done(pair->recv_cq[1], round, IBV_WC_SUCCESS);
+        assert_int_equal(listening(), before + 1);
+        for (unsigned i = 0; i < 2; i++)
+            assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
+        assert_int_equal(listening(), before);
+        pair_open_qps(pair);
+    }
+    pair_close(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +306,7 @@ int main(void)
         cmocka_unit_test(rc__many_elements_and_inline),
         cmocka_unit_test(rc__again_after_reset),
         cmocka_unit_test(rc__connects_anew_though_one_is_late),
+        cmocka_unit_test(rc__is_called_while_there_is_one),
         cmocka_unit_test(srq__limit_and_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
