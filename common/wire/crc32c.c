@@ -121,14 +121,20 @@ SSE42 static INLINE __m128i clmul(uint64_t a, uint64_t b)
 }
 
 /* Three runs of `words` words each, one behind the other. */
-SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, size_t words)
+SSE42 static INLINE uint32_t three_streams(uint32_t state, uint8_t *dst, const uint8_t *src,
+                                           size_t words, const bool copy)
 {
     uint64_t a = state, b = 0, c = 0;
-    for (size_t i = 0; i < words; i++, p += 8) {
+    for (size_t at = 0; at < 8 * words; at += 8) {
         uint64_t va, vb, vc;
-        memcpy(&va, p, sizeof va);
-        memcpy(&vb, p + 8 * words, sizeof vb);
-        memcpy(&vc, p + 16 * words, sizeof vc);
+        memcpy(&va, src + at, sizeof va);
+        memcpy(&vb, src + at + 8 * words, sizeof vb);
+        memcpy(&vc, src + at + 16 * words, sizeof vc);
+        if (copy) {
+            memcpy(dst + at, &va, sizeof va);
+            memcpy(dst + at + 8 * words, &vb, sizeof vb);
+            memcpy(dst + at + 16 * words, &vc, sizeof vc);
+        }
         a = _mm_crc32_u64(a, va);
         b = _mm_crc32_u64(b, vb);
         c = _mm_crc32_u64(c, vc);
@@ -137,15 +143,29 @@ SSE42 static INLINE uint32_t three_streams(uint32_t state, const uint8_t *p, siz
     return (uint32_t)(c ^ _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(moved)));
 }
 
+SSE42 static INLINE uint32_t streamed(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                      const bool copy)
+{
+    size_t at = 0;
+    while (len - at >= STREAMED_MIN_BYTES) {
+        const size_t most = (len - at) / 24;
+        const size_t words = most < STREAM_MAX_WORDS ? most : STREAM_MAX_WORDS;
+        state = three_streams(state, copy ? dst + at : NULL, src + at, words, copy);
+        at += 24 * words;
+    }
+    return straight(state, copy ? dst + at : NULL, src + at, len - at, copy);
+}
+
 SSE42 static uint32_t sse42_update(uint32_t state, const uint8_t *src, size_t len)
 {
-    while (len >= STREAMED_MIN_BYTES) {
-        size_t words = len / 24 < STREAM_MAX_WORDS ? len / 24 : STREAM_MAX_WORDS;
-        state = three_streams(state, src, words);
-        src += 24 * words;
-        len -= 24 * words;
-    }
-    return straight(state, NULL, src, len, false);
+    return streamed(state, NULL, src, len, false);
+}
+
+SSE42 static uint32_t sse42_copy(uint32_t state, uint8_t *dst, const uint8_t *src, size_t len,
+                                 bool past)
+{
+    (void)past; /* eight bytes at a time, that would take longer */
+    return streamed(state, dst, src, len, true);
 }
 
 /* ---- vpclmulqdq ---- */
@@ -274,7 +294,7 @@ static struct impl {
 } impls[] = {
 #if defined(__x86_64__)
     {"vpclmulqdq", vpclmulqdq_update, vpclmulqdq_copy, false},
-    {"sse4.2", sse42_update, NULL, false},
+    {"sse4.2", sse42_update, sse42_copy, false},
 #endif
     {"portable", portable_update, NULL, true},
 };
