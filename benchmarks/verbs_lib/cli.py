@@ -8,11 +8,12 @@ import contextlib
 import os
 from typing import Iterable
 
-from compare_lib import cores
-from compare_lib.command_line import build_folder, die, folder, kept_when_stopped
+from compare_lib import cores, marked
+from compare_lib.command_line import RESULTS, build_folder, die, folder, kept_when_stopped
 from compare_lib.command_line import names_of, output_folder, positive, remove_older
 from compare_lib.command_line import run_to_the_end
 from compare_lib.hosts import NoHosts
+from compare_lib.provenance import made_by
 
 from . import group, plots
 from .group_network import Bridge
@@ -24,6 +25,7 @@ from .series import GROUP, GROUPS, LOSS, LOSSES, NATIVE, OF, QUICK_LOSSES, QUICK
 from .series import SERIES, SIZES
 from .session import Plan, Session, find_programs
 
+MARKS = marked.Marks("verbs")
 BYTES_MAX = 4 << 20
 SIZES_MAX = 32
 ROUNDS, SECONDS = 5, 0.3
@@ -92,6 +94,8 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    help=f"of {', '.join(GROUPS)} (default all)")
     p.add_argument("--bindir", type=folder, metavar="DIR",
                    help="folder of the programs (default: the build folder)")
+    p.add_argument("--readme", action="store_true",
+                   help="renew the part of verbs in benchmarks/RESULTS.md")
     p.add_argument("--csv", metavar="DIR",
                    help="where CSV files and plots go (default: verbs-results/ in the build "
                    "folder, or here)")
@@ -161,8 +165,8 @@ def write_group_files(report: GroupReport, path: str, alone: bool) -> None:
     tell_written(path, GROUP_CSV_FILES, *report.draw(os.path.join(path, "plots")))
 
 
-def measure_groups(options: argparse.Namespace, program: str, path: str) -> bool:
-    """False: a run failed."""
+def measure_groups(options: argparse.Namespace, program: str, path: str) -> tuple[bool, str]:
+    """(False: a run failed, the tables)"""
     with contextlib.ExitStack() as stack:
         session, report = group_part(options, stack, program)
         if session.bridge:
@@ -171,11 +175,12 @@ def measure_groups(options: argparse.Namespace, program: str, path: str) -> bool
         with kept_when_stopped(session.results, lambda: write_group_files(report, path, alone)):
             session.run_rounds()
             print(f"\n{report.text()}\n")
-    return not session.failures
+    return not session.failures, report.text()
 
 
-def measure_series(options: argparse.Namespace, programs: dict[str, str], path: str) -> bool:
-    """False: a run failed."""
+def measure_series(options: argparse.Namespace, programs: dict[str, str],
+                   path: str) -> tuple[bool, str]:
+    """(False: a run failed, the tables)"""
     chosen = [s for s in SERIES if s.group in options.only]
     with contextlib.ExitStack() as stack:
         plain, routed, no_loss = None, None, ""
@@ -197,26 +202,35 @@ def measure_series(options: argparse.Namespace, programs: dict[str, str], path: 
         with kept_when_stopped(session.results, lambda: write_files(report, where, path)):
             session.run_rounds()
             print(f"\n{report.text()}\n")
-    return not session.failures
+    return not session.failures, f"{'; '.join(places)}\n\n{report.text()}"
 
 
-def measure(options: argparse.Namespace) -> int:
+def measure(options: argparse.Namespace, made: str) -> int:
+    """`made` says by what command, and of what."""
     try:
         programs = find_programs(options.bindir, build_folder())
     except FileNotFoundError as missing:
         die(f"program {missing} not found; build first, or give --bindir DIR")
+    if options.readme:
+        marked.check(MARKS, RESULTS)
     path = output_folder(options.csv, "verbs-results")
-    print(f"verbs; {len(cores.allowed())} cores; {options.rounds} rounds of {options.seconds:g} s "
-          "a measure. Of tables: medians of the rounds; in brackets (high - low) / median. "
-          "MB = 10^6 bytes.", flush=True)
-    good = True
+    about = (f"{len(cores.allowed())} cores; {options.rounds} rounds of {options.seconds:g} s a "
+             "measure. Of tables: medians of the rounds; in brackets (high - low) / median. "
+             "MB = 10^6 bytes.")
+    print(f"verbs; {about}", flush=True)
+    parts = []
     if options.only != [GROUP]:
-        good = measure_series(options, programs, path)
+        parts.append(measure_series(options, programs, path))
     if GROUP in options.only:
-        good = measure_groups(options, programs["verbs_group"], path) and good
-    return int(not good)
+        parts.append(measure_groups(options, programs["verbs_group"], path))
+    if options.readme:
+        texts = "\n\n".join(text for _, text in parts)
+        marked.write(RESULTS, f"{made}: {about}\n\n```text\n{texts}\n```\n", MARKS)
+        print("written: benchmarks/RESULTS.md")
+    return int(not all(good for good, _ in parts))
 
 
 def main(words: list[str]) -> int:
     options = parse_options(words)
-    return run_to_the_end(lambda: measure(options))
+    made = made_by("benchmarks/verbs", words)
+    return run_to_the_end(lambda: measure(options, made))

@@ -9,7 +9,7 @@ import os
 from compare_lib.report import table
 from compare_lib.stats import Rounds
 
-from .series import LAST, LATENCY, LOSS, LOST, NATIVE, OF, RAW, VALID, WHOLE
+from .series import COMPARED, LAST, LATENCY, LOSS, LOST, NATIVE, OF, RAW, VALID, WHOLE
 from .series import Figure, Series, quantities
 
 TITLES = {
@@ -113,9 +113,22 @@ class Report:
                 for series in self.series if series.group == LOSS
                 for quantity in quantities(series)]
 
+    def comparison(self) -> list[str]:
+        """Ratios taken within each round; none of what was not measured."""
+        rows = [["", "ratio", "wanted"]]
+        for name, other, figure, wanted in COMPARED:
+            ratio = self.results.ratio((figure, name), (figure, other))
+            if ratio:
+                of_time = figure.quantity == LATENCY
+                what = "half round trip" if of_time else "bandwidth"
+                rows.append([f"{name} ÷ {other}, {size_text(figure.bytes)}, {what}",
+                             f"{number(ratio.median)} ({number(ratio.low)} to {number(ratio.high)})",
+                             f"{'at most' if of_time else 'at least'} {wanted:g}"])
+        return [table(rows)] if len(rows) > 1 else []
+
     def text(self) -> str:
         large = [LARGE_TEXT] if any(series.large for series in self.series) else []
-        return "\n\n".join(self.plain_tables() + self.loss_tables() + large)
+        return "\n\n".join(self.comparison() + self.plain_tables() + self.loss_tables() + large)
 
     # ---- files ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ GROUPS = (NATIVE, OF, RAW, LOSS, GROUP)
 # Figures. Whole: of messages that came whole; valid: bytes that came, of any; last: of these, those
 # of messages whose last segment came; lost: percent of the messages that did not come whole.
 LATENCY, WHOLE, VALID, LAST, LOST = "latency", "whole", "valid", "last", "lost"
-SIZES = [4**i for i in range(12)]
+SIZES = sorted([4**i for i in range(12)] + [512 << 10])
 QUICK_SIZES = [1, 4096, 65536, 1 << 20]
 LOSSES = [0.0, 0.1, 0.5, 1.0, 5.0]
 QUICK_LOSSES = [0.0, 1.0]
@@ -71,6 +71,18 @@ class Figure:
     quantity: str
     bytes: int
     loss: float | None = None  # percent; None: of the first part
+
+
+# What the design is to show: (series, the one to compare with, figure, wanted, or None); up to a
+# wanted latency, from a wanted bandwidth on.
+COMPARED = (
+    ("UD Send", "RC Send", Figure(LATENCY, 1), 0.82),
+    ("UD Write-Record", "RC Write", Figure(LATENCY, 1), 0.76),
+    ("UD Write-Record", "RC Write", Figure(WHOLE, 512 << 10), 2.0),
+    ("UD Read", "RC Read", Figure(LATENCY, 1), 0.8),
+    ("OF UD Send", "raw UDP", Figure(LATENCY, 1), 1.3),
+    ("OF RC Send", "raw TCP", Figure(WHOLE, 1 << 20), 0.8),
+)
 
 
 def quantities(series: Series) -> tuple[str, ...]:
