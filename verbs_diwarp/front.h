@@ -77,8 +77,9 @@ struct dv_pd {
     struct dv_pd *parent; /* of a parent domain: whose memory it uses; NULL: none */
     struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
-    void *regions; /* tsearch(3), of what has a parent there */
-    void *windows; /* of type 2 that are bound, likewise */
+    void *regions;       /* tsearch(3), of what has a parent there */
+    void *windows;       /* of type 2 that are bound, likewise */
+    uint32_t translated; /* of these regions: whose iova is not their address */
     uint32_t users;
 };
 
@@ -91,7 +92,8 @@ struct dv_mw;
 
 struct dv_mr {
     struct ibv_mr mr;
-    struct diwarp_mr *core;
+    struct diwarp_mr
+        *core;             /* core.addr, core.iova: where it is; mr.addr is NULL of device memory */
     struct dv_mw *windows; /* bound to it */
     unsigned access;
 };
@@ -135,7 +137,7 @@ struct dv_cq {
 struct dv_recv {
     uint64_t wr_id;
     struct dv_recv *older, *newer; /* while posted */
-    struct iovec *lead;            /* lead_count: where its GRH goes, over UD */
+    struct ibv_sge *lead;          /* lead_count: where its GRH goes, over UD */
     unsigned lead_count;
     bool posted;
 };
@@ -143,7 +145,7 @@ struct dv_recv {
 struct dv_recvs {
     uint32_t max_wr, max_sge;
     struct dv_recv *places; /* max_wr */
-    struct iovec *leads;    /* max_sge of each */
+    struct ibv_sge *leads;  /* max_sge of each */
     uint32_t *free_places;  /* free_count of them */
     uint32_t free_count;
     struct dv_recv *oldest, *newest; /* of the posted */
