@@ -350,6 +350,7 @@ endif
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_cq_ex \
+	test/verbs/test_front_dm \
 	test/verbs/test_front_events \
 	test/verbs/test_front_extension \
 	test/verbs/test_front_gids \
@@ -381,6 +382,9 @@ test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_dm_SOURCES = test/verbs/test_front_dm.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_dm_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_iova_SOURCES = test/verbs/test_front_iova.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_iova_LDADD = -libverbs $(CMOCKA_LIBS)

@@ -42,6 +42,8 @@
 
 #define DV_CLOCK_KHZ 1000000 /* of completion timestamps: nanoseconds */
 
+#define DV_DM_BYTES (UINT64_C(16) << 20) /* device memory of a context, in all */
+
 #define DV_BATCH 16 /* completions that are polled at once */
 
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
@@ -60,8 +62,9 @@ struct dv_context {
     int done_count;
     uint32_t slot;
     uint32_t last_index;
-    uint32_t users; /* protection domains */
-    uint32_t kept;  /* CQs and channels: those that are left keep the memory of a closed one */
+    uint32_t users; /* protection domains, thread domains, device memory */
+    uint64_t dm_bytes;
+    uint32_t kept; /* CQs and channels: those that are left keep the memory of a closed one */
     uint32_t empty_polls; /* since something was polled */
     uint32_t armed_count; /* CQs that have been asked for an event */
     uint32_t posts;       /* of sends, since the RNIC ran */
@@ -88,13 +91,21 @@ struct dv_td {
     uint32_t users;
 };
 
+/* Device memory. */
+struct dv_dm {
+    struct ibv_dm dm;
+    uint8_t *memory; /* length bytes */
+    size_t length;
+    uint32_t users; /* regions */
+};
+
 struct dv_mw;
 
 struct dv_mr {
     struct ibv_mr mr;
-    struct diwarp_mr
-        *core;             /* core.addr, core.iova: where it is; mr.addr is NULL of device memory */
-    struct dv_mw *windows; /* bound to it */
+    struct diwarp_mr *core; /* tells its place, which mr.addr does not for device memory */
+    struct dv_dm *dm;       /* whose memory it is; NULL: the program's own */
+    struct dv_mw *windows;  /* bound to it */
     unsigned access;
 };
 

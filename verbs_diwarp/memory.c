@@ -133,6 +133,8 @@ static bool enter(struct dv_mr *mr)
     if (!tsearch(&mr->mr, &dv_root_of(mr->mr.pd)->regions, by_key))
         return false;
     pd_of(mr->mr.pd)->users++;
+    if (mr->dm)
+        mr->dm->users++;
     if (is_translated(mr))
         dv_root_of(mr->mr.pd)->translated++;
     return true;
@@ -142,18 +144,21 @@ static void leave(struct dv_mr *mr)
 {
     tdelete(&mr->mr, &dv_root_of(mr->mr.pd)->regions, by_key);
     pd_of(mr->mr.pd)->users--;
+    if (mr->dm)
+        mr->dm->users--;
     if (is_translated(mr))
         dv_root_of(mr->mr.pd)->translated--;
 }
 
 /* Of memory that is there. */
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-                          unsigned access)
+static struct ibv_mr *reg(struct ibv_pd *pd, struct dv_dm *dm, void *addr, size_t length,
+                          uint64_t iova, unsigned access)
 {
     struct dv_mr *mr = calloc(1, sizeof *mr);
     if (!mr)
         return dv_fail(ENOMEM);
     mr->access = access;
+    mr->dm = dm;
     mr->core = diwarp_reg_mr_iova(pd_of(pd)->core, addr, length, iova_of(iova, access),
                                   (int)(access & DIWARP_ACCESS));
     if (!mr->core) {
@@ -162,7 +167,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
     }
     mr->mr = (struct ibv_mr){.context = pd->context,
                              .pd = pd,
-                             .addr = addr,
+                             .addr = dm ? NULL : addr,
                              .length = length,
                              .lkey = mr->core->stag,
                              .rkey = mr->core->stag};
@@ -183,7 +188,15 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
         return dv_fail(EINVAL);
     if (!dv_is_mapped(addr, length, access & IBV_ACCESS_LOCAL_WRITE))
         return dv_fail(EFAULT);
-    return reg(pd, addr, length, iova, access);
+    return reg(pd, NULL, addr, length, iova, access);
+}
+
+struct ibv_mr *dv_reg_dm(struct ibv_pd *pd, struct dv_dm *dm, uint64_t offset, size_t length,
+                         unsigned access)
+{
+    if (!is_access(access))
+        return dv_fail(EINVAL);
+    return reg(pd, dm, dm->memory + offset, length, 0, access);
 }
 
 #undef ibv_reg_mr
@@ -250,7 +263,7 @@ static int check_rereg(const struct ibv_mr *mr, int flags, const struct ibv_pd *
                         IBV_ACCESS_LOCAL_WRITE;
     if (dv_is_gone(mr->context) || !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
         (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != mr->context)) ||
-        (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length)) ||
+        (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length || own->dm)) ||
         (flags & IBV_REREG_MR_CHANGE_ACCESS ? !is_access((unsigned)access) : access != 0))
         return EINVAL;
     const bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
@@ -292,7 +305,7 @@ static int rereg(struct dv_mr *mr, struct ibv_pd *pd, const struct diwarp_mr *to
     }
     dv_root_of(pd)->translated += is_translated(mr);
     dv_root_of(pd)->translated -= was_translated;
-    mr->mr.addr = to->addr;
+    mr->mr.addr = mr->dm ? NULL : to->addr;
     mr->mr.length = to->length;
     mr->access = access;
     return 0;
