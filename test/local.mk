@@ -251,6 +251,7 @@ RNIC_TESTS = \
 	test/net/test_guesses \
 	test/net/test_helper \
 	test/net/test_identity \
+	test/net/test_iova \
 	test/net/test_loopback \
 	test/net/test_loopback_posts \
 	test/net/test_loopback_threads \
@@ -349,9 +350,11 @@ endif
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_cq_ex \
+	test/verbs/test_front_dm \
 	test/verbs/test_front_events \
 	test/verbs/test_front_extension \
 	test/verbs/test_front_gids \
+	test/verbs/test_front_iova \
 	test/verbs/test_front_mcast \
 	test/verbs/test_front_memory \
 	test/verbs/test_front_messages \
@@ -379,6 +382,12 @@ test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_dm_SOURCES = test/verbs/test_front_dm.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_dm_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_iova_SOURCES = test/verbs/test_front_iova.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_iova_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_srq_SOURCES = test/verbs/test_front_srq.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_srq_LDADD = -libverbs $(CMOCKA_LIBS)

@@ -17,6 +17,7 @@
 #include "verbs_diwarp/bind_mw.h"
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/device.h"
+#include "verbs_diwarp/dm.h"
 #include "verbs_diwarp/domain.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/mw.h"
@@ -240,6 +241,9 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->verbs.create_cq_ex = dv_create_cq_ex;
     context->verbs.query_rt_values = dv_query_rt_values;
     context->verbs.advise_mr = dv_advise_mr;
+    context->verbs.alloc_dm = dv_alloc_dm;
+    context->verbs.free_dm = dv_free_dm;
+    context->verbs.reg_dm_mr = dv_reg_dm_mr;
     context->verbs.alloc_td = dv_alloc_td;
     context->verbs.dealloc_td = dv_dealloc_td;
     context->verbs.alloc_parent_domain = dv_alloc_parent_domain;

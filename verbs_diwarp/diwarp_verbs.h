@@ -61,7 +61,7 @@ struct ibv_qp *diwarp_verbs_create_rd_qp(struct ibv_context *context,
 struct diwarp_verbs_record {
     union ibv_gid gid; /* of the source, and its queue pair */
     uint32_t src_qp;
-    void *addr; /* of its first byte */
+    void *addr; /* of its first byte: in memory, whatever the region's IOVA */
     uint64_t length, valid_bytes;
 };
 

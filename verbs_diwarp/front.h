@@ -42,6 +42,8 @@
 
 #define DV_CLOCK_KHZ 1000000 /* of completion timestamps: nanoseconds */
 
+#define DV_DM_BYTES (UINT64_C(16) << 20) /* device memory of a context, in all */
+
 #define DV_BATCH 16 /* completions that are polled at once */
 
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
@@ -61,8 +63,9 @@ struct dv_context {
     int done_count;
     uint32_t slot;
     uint32_t last_index;
-    uint32_t users; /* protection domains */
-    uint32_t kept;  /* CQs and channels: those that are left keep the memory of a closed one */
+    uint32_t users; /* protection domains, thread domains, device memory */
+    uint64_t dm_bytes;
+    uint32_t kept; /* CQs and channels: those that are left keep the memory of a closed one */
     uint32_t empty_polls; /* since something was polled */
     uint32_t armed_count; /* CQs that have been asked for an event */
     uint32_t posts;       /* of sends, since the RNIC ran */
@@ -78,8 +81,9 @@ struct dv_pd {
     struct dv_pd *parent; /* of a parent domain: whose memory it uses; NULL: none */
     struct dv_td *td;     /* of a parent domain; NULL: none */
     struct diwarp_pd *core;
-    void *regions; /* tsearch(3), of what has a parent there */
-    void *windows; /* of type 2 that are bound, likewise */
+    void *regions;       /* tsearch(3), of what has a parent there */
+    void *windows;       /* of type 2 that are bound, likewise */
+    uint32_t translated; /* of these regions: whose iova is not their address */
     uint32_t users;
 };
 
@@ -88,12 +92,21 @@ struct dv_td {
     uint32_t users;
 };
 
+/* Device memory. */
+struct dv_dm {
+    struct ibv_dm dm;
+    uint8_t *memory; /* length bytes */
+    size_t length;
+    uint32_t users; /* regions */
+};
+
 struct dv_mw;
 
 struct dv_mr {
     struct ibv_mr mr;
-    struct diwarp_mr *core;
-    struct dv_mw *windows; /* bound to it */
+    struct diwarp_mr *core; /* tells its place, which mr.addr does not for device memory */
+    struct dv_dm *dm;       /* whose memory it is; NULL: the program's own */
+    struct dv_mw *windows;  /* bound to it */
     unsigned access;
 };
 
@@ -136,7 +149,7 @@ struct dv_cq {
 struct dv_recv {
     uint64_t wr_id;
     struct dv_recv *older, *newer; /* while posted */
-    struct iovec *lead;            /* lead_count: where its GRH goes, over UD */
+    struct ibv_sge *lead;          /* lead_count: where its GRH goes, over UD */
     unsigned lead_count;
     bool posted;
 };
@@ -144,7 +157,7 @@ struct dv_recv {
 struct dv_recvs {
     uint32_t max_wr, max_sge;
     struct dv_recv *places; /* max_wr */
-    struct iovec *leads;    /* max_sge of each */
+    struct ibv_sge *leads;  /* max_sge of each */
     uint32_t *free_places;  /* free_count of them */
     uint32_t free_count;
     struct dv_recv *oldest, *newest; /* of the posted */

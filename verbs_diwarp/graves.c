@@ -61,8 +61,28 @@ static int dealloc_mw(struct ibv_mw *mw)
     return EINVAL;
 }
 
+static int free_dm(struct ibv_dm *dm)
+{
+    (void)dm;
+    return EINVAL;
+}
+
+static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+                                size_t length, unsigned access)
+{
+    (void)pd;
+    (void)dm;
+    (void)offset;
+    (void)length;
+    (void)access;
+    return dv_fail(EINVAL);
+}
+
 struct dv_context dv_gone = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .verbs.sz = sizeof dv_gone.verbs,
+    .verbs.free_dm = free_dm,
+    .verbs.reg_dm_mr = reg_dm_mr,
     .verbs.context = {.ops = {.post_send = post_send,
                               .post_recv = post_recv,
                               .post_srq_recv = post_srq_recv,
@@ -72,7 +92,8 @@ struct dv_context dv_gone = {
                               .bind_mw = bind_mw,
                               .dealloc_mw = dealloc_mw},
                       .cmd_fd = -1,
-                      .async_fd = -1},
+                      .async_fd = -1,
+                      .abi_compat = __VERBS_ABI_IS_EXTENDED},
 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

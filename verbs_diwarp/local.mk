@@ -42,6 +42,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/diwarp_verbs.h \
+	verbs_diwarp/dm.c \
+	verbs_diwarp/dm.h \
 	verbs_diwarp/domain.c \
 	verbs_diwarp/domain.h \
 	verbs_diwarp/extension.c \

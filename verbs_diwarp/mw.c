@@ -11,7 +11,9 @@
 /* A key's low byte is the program's (ibv_inc_rkey()), the rest that of the window. */
 #define OWN_BITS 0xffffff00u
 
-#define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define WINDOW_ACCESS                                                              \
+    (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | \
+     IBV_ACCESS_ZERO_BASED)
 
 struct dv_mw {
     struct ibv_mw mw;
@@ -78,9 +80,8 @@ static bool enter_key(struct dv_mw *mw, const struct dv_qp *only)
 static bool bind_to(struct dv_mw *mw, struct dv_mr *mr, uint32_t rkey,
                     const struct ibv_mw_bind_info *info, struct dv_qp *only)
 {
-    struct diwarp_mr *core =
-        diwarp_open_window(mr->core, rkey, (void *)(uintptr_t)info->addr, info->length,
-                           (int)(info->mw_access_flags & RIGHTS), only);
+    struct diwarp_mr *core = diwarp_open_window(mr->core, rkey, info->addr, info->length,
+                                                (int)(info->mw_access_flags & WINDOW_ACCESS), only);
     if (!core)
         return false;
     unbind(mw);
@@ -123,7 +124,7 @@ int dv_mw_check(const struct dv_qp *qp, const struct ibv_send_wr *wr)
     const bool good_mr =
         info->mr ? info->mr->context == context && dv_root_of(info->mr->pd) == root : !info->length;
     return mw && mw->context == context && good_mr && dv_root_of(mw->pd) == root &&
-                   !(info->mw_access_flags & ~(unsigned)(RIGHTS | IBV_ACCESS_LOCAL_WRITE))
+                   !(info->mw_access_flags & ~(unsigned)(WINDOW_ACCESS | IBV_ACCESS_LOCAL_WRITE))
                ? 0
                : EINVAL;
 }

@@ -12,6 +12,7 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/grh.h"
+#include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rd.h"
@@ -19,23 +20,29 @@
 #include "verbs_diwarp/recvs.h"
 #include "verbs_diwarp/srq.h"
 
-static void put_grh(const struct dv_context *context, const struct dv_recv *recv,
+/* False: its memory is not registered any more. */
+static bool put_grh(const struct ibv_pd *pd, const struct dv_recv *recv,
                     const struct diwarp_wc *done)
 {
     struct ibv_grh grh;
-    dv_make_grh(context, done, &grh);
+    dv_make_grh(dv_context_of(pd->context), done, &grh);
     const uint8_t *from = (const uint8_t *)&grh;
     for (unsigned i = 0; i < recv->lead_count; i++) {
-        memcpy(recv->lead[i].iov_base, from, recv->lead[i].iov_len);
-        from += recv->lead[i].iov_len;
+        void *to = dv_memory_at(pd, &recv->lead[i]);
+        if (!to && recv->lead[i].length)
+            return false;
+        if (to)
+            memcpy(to, from, recv->lead[i].length);
+        from += recv->lead[i].length;
     }
+    return true;
 }
 
 static uint32_t lead_bytes(const struct dv_recv *recv)
 {
     size_t bytes = 0;
     for (unsigned i = 0; i < recv->lead_count; i++)
-        bytes += recv->lead[i].iov_len;
+        bytes += recv->lead[i].length;
     return (uint32_t)bytes;
 }
 
@@ -78,8 +85,8 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         return;
     if (!wc.status && lead_bytes(recv) < DV_GRH_BYTES)
         wc.status = IBV_WC_LOC_LEN_ERR;
-    if (!wc.status)
-        put_grh(context, recv, done);
+    if (!wc.status && !put_grh(srq ? srq->srq.pd : dv_ibv_qp(qp)->pd, recv, done))
+        wc.status = IBV_WC_LOC_PROT_ERR;
     wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);

@@ -197,7 +197,8 @@ int dv_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
     struct ibv_device_attr_ex all = {.odp_caps = odp_caps,
                                      .phys_port_cnt_ex = 1,
                                      .completion_timestamp_mask = UINT64_MAX,
-                                     .hca_core_clock = DV_CLOCK_KHZ};
+                                     .hca_core_clock = DV_CLOCK_KHZ,
+                                     .max_dm_size = DV_DM_BYTES};
     if (input && input->comp_mask)
         return EINVAL;
     (void)ibv_query_device(context, &all.orig_attr);

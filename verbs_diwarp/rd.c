@@ -221,14 +221,16 @@ static struct ibv_sge *sges_of(const struct dv_qp *qp, uint32_t place)
     return qp->rd->sges + (size_t)place * qp->cap.max_recv_sge;
 }
 
-static void scatter(const struct ibv_sge *sge, uint32_t skip, const void *data, uint32_t bytes)
+/* at: where the elements are. */
+static void scatter(const struct ibv_sge *sge, void *const *at, uint32_t skip, const void *data,
+                    uint32_t bytes)
 {
     const uint8_t *from = data;
-    for (; bytes; sge++) {
+    for (; bytes; sge++, at++) {
         const uint32_t before = skip < sge->length ? skip : sge->length;
         const uint32_t room = sge->length - before, part = bytes < room ? bytes : room;
         if (part)
-            memcpy((uint8_t *)(uintptr_t)sge->addr + before, from, part);
+            memcpy((uint8_t *)*at + before, from, part);
         skip -= before;
         from += part;
         bytes -= part;
@@ -261,19 +263,20 @@ static void receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *
     const struct ibv_sge *sges = sges_of(qp, rd->first_recv);
     const int count = rd->recvs[rd->first_recv].sge_count;
     struct ibv_wc wc = take_recv(qp);
+    void *at[DV_MAX_SGE];
     struct ibv_grh grh;
     wc.byte_len = done->wc.byte_len + DV_GRH_BYTES;
     wc.src_qp = done->wc.src_qp;
     wc.imm_data = htonl(done->wc.imm_data);
     wc.wc_flags = done->wc.wc_flags | IBV_WC_GRH;
-    if (!dv_may_write(dv_ibv_qp(qp)->pd, sges, count)) {
+    if (!dv_may_write(dv_ibv_qp(qp)->pd, sges, count, at)) {
         wc.status = IBV_WC_LOC_PROT_ERR;
     } else if (recv_bytes(sges, count) < wc.byte_len) {
         wc.status = IBV_WC_LOC_LEN_ERR;
     } else {
         dv_make_grh(dv_context_of(dv_ibv_qp(qp)->context), done, &grh);
-        scatter(sges, 0, &grh, sizeof grh);
-        scatter(sges, DV_GRH_BYTES, data, done->wc.byte_len);
+        scatter(sges, at, 0, &grh, sizeof grh);
+        scatter(sges, at, DV_GRH_BYTES, data, done->wc.byte_len);
     }
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
 }
@@ -303,7 +306,7 @@ int dv_rd_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dv_rd *rd = qp->rd;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-        !dv_may_write(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge))
+        !dv_may_write(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge, NULL))
         return EINVAL;
     if (rd->recv_count >= qp->cap.max_recv_wr)
         return ENOMEM;

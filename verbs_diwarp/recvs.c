@@ -48,13 +48,14 @@ struct dv_recv *dv_recvs_next(const struct dv_recvs *recvs)
 /* Where the first 40 bytes of a receive are, for its GRH. */
 static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
 {
-    size_t left = DV_GRH_BYTES;
+    uint32_t left = DV_GRH_BYTES;
     recv->lead_count = 0;
     for (int i = 0; i < wr->num_sge && left; i++) {
-        const size_t bytes = wr->sg_list[i].length < left ? wr->sg_list[i].length : left;
-        recv->lead[recv->lead_count++] =
-            (struct iovec){(void *)(uintptr_t)wr->sg_list[i].addr, bytes};
-        left -= bytes;
+        struct ibv_sge *lead = &recv->lead[recv->lead_count++];
+        *lead = wr->sg_list[i];
+        if (lead->length > left)
+            lead->length = left;
+        left -= lead->length;
     }
 }
 

@@ -245,6 +245,7 @@ struct diwarp_mr {
     size_t length;
     uint32_t stag; /* random, never 0 */
     int access;    /* IBV_ACCESS_* */
+    uint64_t iova; /* what requests, our own and those of peers, call addr */
 };
 
 DIWARP_EXPORT struct diwarp_pd *diwarp_alloc_pd(struct diwarp_device *device);
@@ -252,21 +253,29 @@ DIWARP_EXPORT void diwarp_dealloc_pd(struct diwarp_pd *pd);
 /* No memory is pinned. NULL with errno on error. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
                                               int access);
+/* Likewise; sge.addr of local requests and remote addresses of peers begin at `iova` instead of at
+ * `addr`: iova + i is the byte at addr + i. 0: they are offsets. NULL with errno: EINVAL, too,
+ * where iova + length wraps, or IBV_ACCESS_REMOTE_ATOMIC is set and iova is not aligned to 8 bytes
+ * as addr is. */
+DIWARP_EXPORT struct diwarp_mr *diwarp_reg_mr_iova(struct diwarp_pd *pd, void *addr, size_t length,
+                                                   uint64_t iova, int access);
 /* RD and UD: the STag serves this peer alone, until bound to another, so that it is of no use to
  * one that learns of it. No effect over RC, nor on requests of the application's own. */
 DIWARP_EXPORT void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer);
 /* Another PD of the device, other memory, other rights, under the same STag, whose windows have
- * been deregistered; as diwarp_dereg_mr(), and then as diwarp_reg_mr(). -EINVAL, -ENOMEM, -EEXIST
- * (the other PD has that STag already): it is as before. */
+ * been deregistered; as diwarp_dereg_mr(), and then as diwarp_reg_mr_iova(). -EINVAL, -ENOMEM,
+ * -EEXIST (the other PD has that STag already): it is as before. */
 DIWARP_EXPORT int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, void *addr,
-                                  size_t length, int access);
-/* A memory window: another STag, which must be hard to guess, for part of a region; remote rights
- * alone, no more than the region's local ones allow. It ends by diwarp_dereg_mr(), before its
+                                  size_t length, uint64_t iova, int access);
+/* A memory window: another STag, which must be hard to guess, for the `length` bytes of a region
+ * that its requests call `iova`, and those of the window, too, unless IBV_ACCESS_ZERO_BASED is set:
+ * then they are offsets within the window. Remote rights alone, no more than the region's local
+ * ones allow. It ends by diwarp_dereg_mr(), before its
  * region does; what a peer invalidates has no access left. only: the context of the RC QPs that may
  * use it (diwarp_rc.h); NULL: all QPs of the PD. NULL with errno: EINVAL; EEXIST: the STag is
  * taken. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag,
-                                                   void *addr, size_t length, int access,
+                                                   uint64_t iova, size_t length, int access,
                                                    const void *only);
 /* The STag is dead when this returns: what peers still need it for ends in error there. What own
  * requests name must stay registered until they complete: keys are checked at the post only, but

@@ -14,7 +14,7 @@ struct diwarp_record_info {
     struct diwarp_name src;
     uint8_t src_ip[16]; /* as in diwarp_wc */
     uint32_t id;
-    void *addr; /* of offset 0 */
+    void *addr; /* of offset 0: in memory, whatever the region's iova */
     uint64_t length, valid_bytes;
     bool full;
 };

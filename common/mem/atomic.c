@@ -14,10 +14,9 @@ static bool execute_masked(const struct dw_atomic_request *request, uint64_t old
     return !((old ^ request->compare) & request->compare_mask);
 }
 
-uint64_t dw_atomic_execute(const struct dw_atomic_request *request)
+uint64_t dw_atomic_execute(const struct dw_atomic_request *request, uint64_t *target)
 {
-    uint64_t *target = (uint64_t *)(uintptr_t)request->to, new;
-    uint64_t old = __atomic_load_n(target, __ATOMIC_SEQ_CST);
+    uint64_t new, old = __atomic_load_n(target, __ATOMIC_SEQ_CST);
     while (execute_masked(request, old, &new) &&
            !__atomic_compare_exchange_n(target, &old, new, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST)) {

@@ -10,11 +10,19 @@
 #define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_READ | REMOTE_WRITES)
 
+/* A peer that names aligned addresses shall not have the CPU touch a word that is not. */
+static bool suits_atomics(const struct diwarp_mr *mr)
+{
+    return !(mr->access & IBV_ACCESS_REMOTE_ATOMIC) ||
+           ((uintptr_t)mr->addr - mr->iova) % sizeof(uint64_t) == 0;
+}
+
 /* Remote writes need local ones, as ibv_reg_mr(3) demands. */
 static bool is_good(const struct diwarp_mr *mr, int local_access)
 {
     return !(mr->access & ~(IBV_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS)) &&
            (uintptr_t)mr->addr + mr->length >= (uintptr_t)mr->addr &&
+           mr->iova + mr->length >= mr->iova && suits_atomics(mr) &&
            (!(mr->access & REMOTE_WRITES) || local_access & IBV_ACCESS_LOCAL_WRITE);
 }
 
@@ -42,12 +50,17 @@ int dw_mr_register_window(struct dw_map *mrs, const struct diwarp_mr *of,
                           const struct diwarp_mr *window, const void *only,
                           struct diwarp_mr **registered)
 {
-    const uint64_t start = (uintptr_t)window->addr - (uintptr_t)of->addr;
-    if (!is_good(window, of->access) || window->access & IBV_ACCESS_LOCAL_WRITE ||
-        start > of->length || window->length > of->length - start)
+    struct dw_region region = {.mr = *window, .is_window = true, .only = only};
+    const uint64_t start = window->iova - of->iova;
+    if (window->access & IBV_ACCESS_LOCAL_WRITE || start > of->length ||
+        window->length > of->length - start)
         return -EINVAL;
-    const struct dw_region region = {.mr = *window, .is_window = true, .only = only};
-    return add(mrs, &region, registered);
+    region.mr.addr = (uint8_t *)of->addr + start;
+    if (window->access & IBV_ACCESS_ZERO_BASED) {
+        region.mr.access &= ~IBV_ACCESS_ZERO_BASED;
+        region.mr.iova = 0;
+    }
+    return is_good(&region.mr, of->access) ? add(mrs, &region, registered) : -EINVAL;
 }
 
 int dw_mr_reregister(struct diwarp_mr *mr, struct dw_map *from, struct dw_map *mrs,
@@ -81,7 +94,7 @@ int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32
     if (!found || (found->mr.access & access) != access ||
         (found->is_window && (!(access & REMOTE_RIGHTS) || (peer && found->only))))
         return -EACCES;
-    const uint64_t start = (uintptr_t)found->mr.addr;
+    const uint64_t start = found->mr.iova;
     if (to < start || to - start > found->mr.length || length > found->mr.length - (to - start))
         return -ERANGE;
     *region = found;

@@ -15,11 +15,13 @@ struct dw_region {
 };
 
 /* Into a table of regions by STag. -EEXIST: the STag is another's, or 0; -ENOMEM; -EINVAL: wraps
- * around the address space, or rights that verbs does not allow. To deregister: remove it from the
+ * around the address space, that of its memory or of requests; rights that verbs does not allow; or
+ * of atomics where aligned addresses lead to memory that is not. To deregister: remove it from the
  * table, and free it. */
 int dw_mr_register(struct dw_map *mrs, const struct diwarp_mr *mr, struct diwarp_mr **registered);
-/* A window that lies within `of` and gives no rights that it does not: as above; -EINVAL, too,
- * where that is not so. */
+/* A window, whose iova is an address of `of`, within which it must lie, without rights that `of`
+ * does not give: as above; -EINVAL, too, where that is not so. With IBV_ACCESS_ZERO_BASED its own
+ * addresses are offsets. Its addr is set here. */
 int dw_mr_register_window(struct dw_map *mrs, const struct diwarp_mr *of,
                           const struct diwarp_mr *window, const void *only,
                           struct diwarp_mr **registered);
@@ -34,3 +36,9 @@ void dw_mrs_fini(struct dw_map *mrs);
  * over RC) or -ERANGE (out of bounds). */
 int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32_t stag,
                 uint64_t to, uint64_t length, int access, struct dw_region **region);
+
+/* Where the memory is that requests call `to`, which dw_mr_check() has found in the region. */
+static inline void *dw_region_at(const struct dw_region *region, uint64_t to)
+{
+    return (void *)((uintptr_t)region->mr.addr + (uintptr_t)(to - region->mr.iova));
+}

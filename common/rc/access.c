@@ -90,15 +90,17 @@ static bool is_for(const struct diwarp_rc_qp *qp, const struct dw_region *region
 }
 
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
-                            uint64_t bytes, int access)
+                            uint64_t bytes, int access, void **at)
 {
     struct dw_region *region;
     const bool ddp = access == IBV_ACCESS_REMOTE_WRITE; /* it places; RDMAP does the rest */
     if (to + bytes < to)
         return ddp ? DW_TERM_DDP_TO_WRAP : DW_TERM_RDMAP_TO_WRAP;
     int rc = dw_mr_check(&qp->pd->mrs, NULL, stag, to, bytes, access, &region);
-    if (!rc)
+    if (!rc) {
+        *at = dw_region_at(region, to);
         return qp->attr.access & access && is_for(qp, region) ? 0 : DW_TERM_RDMAP_RIGHTS;
+    }
     if (rc == -ERANGE)
         return ddp ? DW_TERM_DDP_BOUNDS : DW_TERM_RDMAP_BOUNDS;
     if (!remote_region(qp, stag))

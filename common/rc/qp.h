@@ -153,9 +153,10 @@ bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t 
 bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes);
 /* The train is empty. */
 struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
-/* Why a peer's access fails, 0: it does not. For tagged buffers of DDP, or the sources of reads. */
+/* Why a peer's access fails, 0: it does not, and *at is where. For tagged buffers of DDP, or the
+ * sources of reads. */
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
-                            uint64_t bytes, int access);
+                            uint64_t bytes, int access, void **at);
 /* The peer's rights to a region end; the application's own use does not. False: it had none, or it
  * is a window for all QPs. */
 bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);

@@ -61,12 +61,14 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
         note_rnr_retries(qp, ddp);
         return 0;
     }
-    uint16_t cause = dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE);
+    void *at;
+    uint16_t cause =
+        dw_rc_check_access(qp, ddp->stag, ddp->to, bytes, IBV_ACCESS_REMOTE_WRITE, &at);
     if (cause)
         return cause;
     if (answer_reads_first(qp))
         return -ECONNABORTED;
-    dw_copy((void *)(uintptr_t)ddp->to, payload, bytes);
+    dw_copy(at, payload, bytes);
     qp->rc->device->served++;
     return 0;
 }
@@ -84,8 +86,7 @@ static void scatter(const struct diwarp_rc_qp *qp, const uint8_t *payload, uint3
 {
     struct iovec list[DW_RC_MAX_SGE];
     for (uint32_t i = 0; i < qp->current->sge_count; i++)
-        list[i] =
-            (struct iovec){(void *)(uintptr_t)qp->current->sge[i].addr, qp->current->sge[i].length};
+        list[i] = (struct iovec){qp->current->sge[i].at, qp->current->sge[i].sge.length};
     dw_rc_scatter(list, qp->received_bytes, payload, bytes);
 }
 
@@ -192,15 +193,17 @@ static int on_atomic_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header
         return DW_TERM_RDMAP_UNSPECIFIED;
     if (qp->responses.count == qp->ird)
         return DW_TERM_DDP_NO_BUFFER;
+    void *target;
     const uint16_t cause = dw_rc_check_access(qp, request.stag, request.to, sizeof(uint64_t),
-                                              IBV_ACCESS_REMOTE_ATOMIC);
+                                              IBV_ACCESS_REMOTE_ATOMIC, &target);
     if (cause)
         return cause;
     if (answer_reads_first(qp))
         return -ECONNABORTED;
     const struct dw_rc_response response = {
         .is_atomic = true,
-        .atomic = {.request_id = request.request_id, .original = dw_atomic_execute(&request)}};
+        .atomic = {.request_id = request.request_id,
+                   .original = dw_atomic_execute(&request, target)}};
     return keep_response(qp, &response);
 }
 
@@ -219,9 +222,10 @@ static int on_read_request(struct diwarp_rc_qp *qp, const struct dw_ddp_header *
     if (qp->responses.count == qp->ird)
         return DW_TERM_DDP_NO_BUFFER;
     uint16_t cause = 0;
+    void *source; /* looked for again when it is sent */
     if (request.size)
         cause = dw_rc_check_access(qp, request.source_stag, request.source_to, request.size,
-                                   IBV_ACCESS_REMOTE_READ);
+                                   IBV_ACCESS_REMOTE_READ, &source);
     if (cause)
         return cause;
     if (request.sink_to + request.size < request.sink_to)

@@ -49,7 +49,7 @@ struct message {
     struct dw_ddp_header ddp;              /* of its first segment */
     const struct iovec *list;
     uint32_t total;
-    struct iovec own; /* the list of one that is not gathered: a response, or this body */
+    struct iovec own; /* the list of one that is not gathered: of a response, or this body */
     uint8_t body[DW_ATOMIC_REQUEST_BYTES];
 };
 
@@ -75,7 +75,6 @@ static void describe_response(struct message *message, const struct dw_rc_respon
                                   .opcode = DW_RDMAP_READ_RESPONSE,
                                   .stag = request->sink_stag,
                                   .to = request->sink_to};
-    message->own = (struct iovec){(void *)(uintptr_t)request->source_to, request->size};
     message->total = request->size;
 }
 
@@ -150,8 +149,20 @@ static void describe(struct message *message, const struct diwarp_rc_qp *qp,
     }
 }
 
+/* Finds the next bytes of a response, alone in its list. 0 or a cause to terminate: the region, or
+ * its rights, may go at any time. */
+static uint16_t find_source(const struct diwarp_rc_qp *qp, struct message *message, uint32_t offset,
+                            uint32_t bytes)
+{
+    const struct dw_read_request *request = message->request;
+    message->own.iov_len = bytes;
+    return bytes ? dw_rc_check_access(qp, request->source_stag, request->source_to + offset, bytes,
+                                      IBV_ACCESS_REMOTE_READ, &message->own.iov_base)
+                 : 0;
+}
+
 /* Appends the next FPDU of the chosen message. 0; -ENOSPC: the train is full; or a cause to
- * terminate: the region of a response, or its rights, may go at any time. */
+ * terminate. */
 static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
 {
     struct message message;
@@ -164,11 +175,7 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     if (message.request && cursor->tx.crc && most > DW_RC_COPY_BYTES)
         most = DW_RC_COPY_BYTES;
     const uint32_t payload = left < most ? left : most;
-    uint16_t cause = 0;
-    if (message.request && payload)
-        cause = dw_rc_check_access(qp, message.request->source_stag,
-                                   message.request->source_to + cursor->offset, payload,
-                                   IBV_ACCESS_REMOTE_READ);
+    const uint16_t cause = message.request ? find_source(qp, &message, cursor->offset, payload) : 0;
     if (cause)
         return cause;
     ddp->last = payload == left;
@@ -176,7 +183,8 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     ddp->mo = cursor->offset;
     uint8_t head[DW_DDP_UNTAGGED_BYTES];
     struct iovec ulpdu[1 + DW_RC_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
-    const unsigned pieces = 1 + dw_rc_slice(message.list, cursor->offset, payload, ulpdu + 1);
+    const uint32_t skip = message.request ? 0 : cursor->offset;
+    const unsigned pieces = 1 + dw_rc_slice(message.list, skip, payload, ulpdu + 1);
     const unsigned copied = payload <= DW_RC_COPY_BYTES ? pieces : 1;
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
         return -ENOSPC;

@@ -115,7 +115,7 @@ bool dw_rdma_on_read_request(const struct dw_incoming *in)
     struct dw_record *source = NULL;
     if (status == DW_STATUS_OK)
         source = dw_source_create(&in->ends, &peer->records, request.record_id,
-                                  (const void *)(uintptr_t)request.source_to, request.size,
+                                  dw_region_at(region, request.source_to), request.size,
                                   request.granted, region);
     if (!source) {
         send_abort(peer, in->ends.qpns, request.record_id, false, status, in->now_ns);
@@ -140,7 +140,7 @@ static bool on_open(const struct dw_incoming *in, const struct dw_record_control
         check_region(in, open->stag, open->to, open->length, IBV_ACCESS_REMOTE_WRITE, &region);
     struct dw_record *sink = NULL;
     if (status == DW_STATUS_OK)
-        sink = dw_sink_create(&in->ends, &peer->records, open->id, (void *)(uintptr_t)open->to,
+        sink = dw_sink_create(&in->ends, &peer->records, open->id, dw_region_at(region, open->to),
                               open->length, region, in->now_ns);
     if (!sink) {
         send_abort(peer, in->ends.qpns, open->id, false, status, in->now_ns);
@@ -171,7 +171,7 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in)
         check_region(in, in->segment.ddp.stag, to, length, IBV_ACCESS_REMOTE_WRITE, &region);
     const uint64_t key = dw_record_key(&in->peer->records, wr.id, true);
     if (status == DW_STATUS_OK) {
-        dw_copy((void *)(uintptr_t)to, data, length);
+        dw_copy(dw_region_at(region, to), data, length);
         rd->port->device->served++;
     } else if (rd->refused_write != key) {
         rd->refused_write = key;
@@ -190,7 +190,7 @@ bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
     response.status = check_region(in, request.stag, request.to, sizeof(uint64_t),
                                    IBV_ACCESS_REMOTE_ATOMIC, &region);
     if (response.status == DW_STATUS_OK)
-        response.original = dw_atomic_execute(&request);
+        response.original = dw_atomic_execute(&request, dw_region_at(region, request.to));
     struct dw_work *work = answer(in->peer, in->ends.qpns, DW_RDMAP_ATOMIC_RESPONSE,
                                   DW_QN_ATOMIC_RESPONSE, false, DW_ATOMIC_RESPONSE_BYTES);
     if (!work)

@@ -338,7 +338,7 @@ int diwarp_attach_group(struct diwarp_qp *qp, const struct diwarp_group *group,
         return -EINVAL;
     if (mr) {
         window.own_stag = mr->stag;
-        window.addr = (uintptr_t)mr->addr;
+        window.iova = mr->iova;
         window.length = mr->length;
     }
     dw_lock(qp->pd->device);

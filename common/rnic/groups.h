@@ -10,7 +10,7 @@
 /* The region of a member that stands for the STag on which a group has agreed. */
 struct dw_window {
     uint32_t stag, own_stag; /* agreed; the region's, 0: there is none */
-    uint64_t addr, length;   /* of the region */
+    uint64_t iova, length;   /* of the region */
 };
 
 struct dw_groups {
@@ -31,7 +31,7 @@ static inline bool dw_window_admits(const struct dw_window *window, struct dw_dd
         ddp->to > window->length)
         return false;
     ddp->stag = window->own_stag;
-    ddp->to += window->addr;
+    ddp->to += window->iova;
     return true;
 }
 

@@ -23,6 +23,25 @@ struct diwarp_pd {
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
                      uint32_t max_bytes, struct iovec *iov, int room);
 
+/* An element of a list that waits for what is written to it: as it was posted, and where its memory
+ * was when its key was checked last. */
+struct dw_sge {
+    struct ibv_sge sge;
+    void *at;
+};
+
+/* Of a list that dw_pd_gather() has checked. */
+static inline void dw_sges_keep(struct dw_sge *kept, const struct ibv_sge *list,
+                                const struct iovec *iov, int count)
+{
+    for (int i = 0; i < count; i++)
+        kept[i] = (struct dw_sge){list[i], iov[i].iov_base};
+}
+
+/* Checks the keys, for IBV_ACCESS_LOCAL_WRITE, and sets where the memory is. False: one is wrong.
+ */
+bool dw_pd_locate(const struct diwarp_pd *pd, struct dw_sge *list, unsigned count);
+
 /* ---- the port: the datagrams of one UDP socket, for all queue pairs of a device ---- */
 
 #define DW_PORT_SERVICES 2

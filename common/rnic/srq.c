@@ -10,13 +10,6 @@
 /* Never a count of deregistrations. */
 #define NEVER UINT64_MAX
 
-static bool has_keys(const struct diwarp_pd *pd, const struct ibv_sge *list, uint32_t count)
-{
-    struct iovec iov[DW_SRQ_MAX_SGE];
-    return dw_pd_gather(pd, list, (int)count, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov,
-                        DW_SRQ_MAX_SGE) >= 0;
-}
-
 int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct diwarp_pd *pd,
                  const struct ibv_recv_wr *wr)
 {
@@ -32,9 +25,9 @@ int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct d
         return -ENOMEM;
     *recv = (struct dw_recv){
         .wr_id = wr->wr_id, .bytes = (uint32_t)total, .sge_count = (uint32_t)wr->num_sge};
-    if (recv->sge_count)
-        memcpy(recv->sge, wr->sg_list, recv->sge_count * sizeof *recv->sge);
-    recv->checked = has_keys(pd, recv->sge, recv->sge_count) ? pd->deregistered : NEVER;
+    for (uint32_t i = 0; i < recv->sge_count; i++)
+        recv->sge[i].sge = wr->sg_list[i];
+    recv->checked = dw_pd_locate(pd, recv->sge, recv->sge_count) ? pd->deregistered : NEVER;
     pd->device->recvs_posted++;
     return 0;
 }
@@ -43,17 +36,19 @@ bool dw_recv_is_registered(const struct diwarp_pd *pd, struct dw_recv *recv)
 {
     if (recv->checked == pd->deregistered)
         return true;
-    if (!has_keys(pd, recv->sge, recv->sge_count))
+    if (!dw_pd_locate(pd, recv->sge, recv->sge_count))
         return false;
     recv->checked = pd->deregistered;
     return true;
 }
 
-void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct ibv_sge *list,
+void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct dw_sge *list,
                    uint32_t count)
 {
-    const struct ibv_recv_wr wr = {
-        .wr_id = wr_id, .sg_list = (struct ibv_sge *)(uintptr_t)list, .num_sge = (int)count};
+    struct ibv_sge sges[DW_SRQ_MAX_SGE];
+    const struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sges, .num_sge = (int)count};
+    for (uint32_t i = 0; i < count; i++)
+        sges[i] = list[i].sge;
     (void)dw_recv_push(&srq->recvs, UINT32_MAX, srq->max_sge, srq->pd, &wr);
 }
 

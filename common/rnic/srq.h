@@ -11,7 +11,7 @@ struct dw_recv {
     uint64_t checked; /* deregistrations of the PD when the keys were right last; else NEVER */
     uint32_t bytes;   /* in all */
     uint32_t sge_count;
-    struct ibv_sge sge[];
+    struct dw_sge sge[];
 };
 
 struct diwarp_srq {
@@ -23,7 +23,7 @@ struct diwarp_srq {
 /* A slot of a ring of them, with lists of so many elements. */
 static inline size_t dw_recv_bytes(uint32_t max_sge)
 {
-    return sizeof(struct dw_recv) + max_sge * sizeof(struct ibv_sge);
+    return sizeof(struct dw_recv) + max_sge * sizeof(struct dw_sge);
 }
 
 /* -ENOMEM: max are posted. -EINVAL, -EMSGSIZE: malformed. Keys that are wrong are told when a
@@ -34,5 +34,5 @@ int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct d
 bool dw_recv_is_registered(const struct diwarp_pd *pd, struct dw_recv *recv);
 /* Gives back a receive that no message has filled: its queue pair goes, or it has waited in vain.
  * Without memory for that it is lost. */
-void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct ibv_sge *list,
+void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct dw_sge *list,
                    uint32_t count);

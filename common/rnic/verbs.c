@@ -38,9 +38,11 @@ void diwarp_dealloc_pd(struct diwarp_pd *pd)
 
 /* STags are 32 random bits that nothing else a peer sees depends on: a peer that was not given one
  * can only try. */
-struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
+struct diwarp_mr *diwarp_reg_mr_iova(struct diwarp_pd *pd, void *addr, size_t length, uint64_t iova,
+                                     int access)
 {
-    struct diwarp_mr mr = {.pd = pd, .addr = addr, .length = length, .access = access};
+    struct diwarp_mr mr = {
+        .pd = pd, .addr = addr, .length = length, .access = access, .iova = iova};
     struct diwarp_mr *registered = NULL;
     int rc;
     dw_lock(pd->device);
@@ -52,6 +54,11 @@ struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length,
     if (rc)
         errno = -rc;
     return registered;
+}
+
+struct diwarp_mr *diwarp_reg_mr(struct diwarp_pd *pd, void *addr, size_t length, int access)
+{
+    return diwarp_reg_mr_iova(pd, addr, length, (uintptr_t)addr, access);
 }
 
 void diwarp_bind_mr(struct diwarp_mr *mr, struct diwarp_name peer)
@@ -74,11 +81,11 @@ static void end_records(const struct diwarp_device *device, const struct diwarp_
 }
 
 int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, void *addr, size_t length,
-                    int access)
+                    uint64_t iova, int access)
 {
     struct diwarp_pd *before = mr->pd;
     const struct diwarp_mr to = {
-        .pd = pd, .addr = addr, .length = length, .stag = mr->stag, .access = access};
+        .pd = pd, .addr = addr, .length = length, .stag = mr->stag, .access = access, .iova = iova};
     if (pd->device != before->device)
         return -EINVAL;
     dw_lock(pd->device);
@@ -91,11 +98,11 @@ int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, void *addr, size
     return rc;
 }
 
-struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag, void *addr,
+struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag, uint64_t iova,
                                      size_t length, int access, const void *only)
 {
     const struct diwarp_mr window = {
-        .pd = mr->pd, .addr = addr, .length = length, .stag = stag, .access = access};
+        .pd = mr->pd, .length = length, .stag = stag, .access = access, .iova = iova};
     struct diwarp_mr *registered = NULL;
     dw_lock(mr->pd->device);
     const int rc = dw_mr_register_window(&mr->pd->mrs, mr, &window, only, &registered);
@@ -115,6 +122,28 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     dw_unlock(pd->device);
 }
 
+/* Of one element: 0 and where its memory is, or -EACCES. */
+static int locate(const struct diwarp_pd *pd, const struct ibv_sge *sge, int access, void **at)
+{
+    struct dw_region *region;
+    if (!sge->lkey) {
+        *at = (void *)(uintptr_t)sge->addr;
+        return 0;
+    }
+    if (dw_mr_check(&pd->mrs, NULL, sge->lkey, sge->addr, sge->length, access, &region))
+        return -EACCES;
+    *at = dw_region_at(region, sge->addr);
+    return 0;
+}
+
+bool dw_pd_locate(const struct diwarp_pd *pd, struct dw_sge *list, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (locate(pd, &list[i].sge, IBV_ACCESS_LOCAL_WRITE, &list[i].at))
+            return false;
+    return true;
+}
+
 int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int count, int access,
                      uint32_t max_bytes, struct iovec *iov, int room)
 {
@@ -122,13 +151,10 @@ int64_t dw_pd_gather(const struct diwarp_pd *pd, const struct ibv_sge *list, int
         return -EINVAL;
     uint64_t total = 0;
     for (int i = 0; i < count; i++) {
-        const struct ibv_sge *sge = &list[i];
-        struct dw_region *region;
-        if (sge->lkey &&
-            dw_mr_check(&pd->mrs, NULL, sge->lkey, sge->addr, sge->length, access, &region))
+        if (locate(pd, &list[i], access, &iov[i].iov_base))
             return -EACCES;
-        iov[i] = (struct iovec){.iov_base = (void *)(uintptr_t)sge->addr, .iov_len = sge->length};
-        total += sge->length;
+        iov[i].iov_len = list[i].length;
+        total += list[i].length;
     }
     return total > max_bytes ? -EMSGSIZE : (int64_t)total;
 }

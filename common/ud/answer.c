@@ -152,7 +152,7 @@ static bool send_train(struct dw_ud_asker *asker, struct dw_ud_answer *answer, u
                 .to = request->sink_to + answer->sent},
         .record = {.id = request->record_id, .offset = answer->sent, .total = request->size},
         .qkey = request->granted,
-        .iov = {{.iov_base = (void *)(uintptr_t)request->source_to, .iov_len = request->size}}};
+        .iov = {{.iov_base = dw_region_at(region, request->source_to), .iov_len = request->size}}};
     const int rc = dw_ud_send_train(&out, now_ns);
     if (rc == -EAGAIN)
         return false;

@@ -6,9 +6,7 @@
 /* The keys were checked at the post; again only where the PD has lost a region since. */
 static bool is_registered(const struct diwarp_pd *pd, struct dw_ud_recv *recv)
 {
-    struct iovec iov[DW_UD_MAX_SGE];
-    if (dw_pd_gather(pd, recv->sge, (int)recv->sge_count, IBV_ACCESS_LOCAL_WRITE, UINT32_MAX, iov,
-                     DW_UD_MAX_SGE) < 0)
+    if (!dw_pd_locate(pd, recv->sge, recv->sge_count))
         return false;
     recv->deregistered = pd->deregistered;
     return true;
@@ -17,11 +15,11 @@ static bool is_registered(const struct diwarp_pd *pd, struct dw_ud_recv *recv)
 static void scatter(const struct dw_ud_recv *recv, size_t skip, const uint8_t *data, size_t left)
 {
     for (unsigned i = 0; i < recv->sge_count && left; i++) {
-        const struct ibv_sge *sge = &recv->sge[i];
-        const size_t before = skip < sge->length ? skip : sge->length;
-        const size_t room = sge->length - before, bytes = left < room ? left : room;
+        const uint32_t length = recv->sge[i].sge.length;
+        const size_t before = skip < length ? skip : length;
+        const size_t room = length - before, bytes = left < room ? left : room;
         if (bytes)
-            dw_copy((uint8_t *)(uintptr_t)sge->addr + before, data, bytes);
+            dw_copy((uint8_t *)recv->sge[i].at + before, data, bytes);
         skip -= before;
         data += bytes;
         left -= bytes;

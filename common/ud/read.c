@@ -150,9 +150,10 @@ static uint32_t next_id(struct dw_ud_reads *reads)
 }
 
 /* NULL: no memory. */
-static struct dw_ud_read *create(struct dw_ud_qp *ud, const struct ibv_send_wr *wr)
+static struct dw_ud_read *create(struct dw_ud_qp *ud, const struct ibv_send_wr *wr,
+                                 const struct iovec *iov)
 {
-    const size_t list_bytes = (size_t)wr->num_sge * sizeof *wr->sg_list;
+    const size_t list_bytes = (size_t)wr->num_sge * sizeof(struct dw_sge);
     struct dw_ud_read *read = calloc(1, sizeof *read);
     struct dw_ud_recv *into = malloc(sizeof *into + list_bytes);
     if (!read || !into) {
@@ -162,7 +163,7 @@ static struct dw_ud_read *create(struct dw_ud_qp *ud, const struct ibv_send_wr *
     }
     *into = (struct dw_ud_recv){.deregistered = ud->qp.pd->deregistered,
                                 .sge_count = (unsigned)wr->num_sge};
-    memcpy(into->sge, wr->sg_list, list_bytes);
+    dw_sges_keep(into->sge, wr->sg_list, iov, wr->num_sge);
     dw_list_init(&read->link);
     read->into = into;
     read->wr_id = wr->wr_id;
@@ -182,7 +183,7 @@ int dw_ud_post_read(struct dw_ud_qp *ud, struct diwarp_ah *ah, const struct ibv_
         return total ? (int)total : -EINVAL;
     if (ud->reads.by_id.count >= ud->qp.attr.max_reads)
         return -ENOMEM;
-    struct dw_ud_read *read = create(ud, wr);
+    struct dw_ud_read *read = create(ud, wr, iov);
     if (!read)
         return -ENOMEM;
     read->total = (uint32_t)total;

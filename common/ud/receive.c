@@ -25,7 +25,7 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
                                        UINT32_MAX, iov, DW_UD_MAX_SGE);
     if (total < 0)
         return (int)total;
-    const size_t list_bytes = (size_t)wr->num_sge * sizeof *wr->sg_list;
+    const size_t list_bytes = (size_t)wr->num_sge * sizeof(struct dw_sge);
     struct dw_ud_recv *recv =
         ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv + list_bytes) : NULL;
     if (!recv)
@@ -34,8 +34,7 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
     recv->length = room_of(ud, (uint32_t)total);
     recv->deregistered = qp->pd->deregistered;
     recv->sge_count = (unsigned)wr->num_sge;
-    if (list_bytes)
-        memcpy(recv->sge, wr->sg_list, list_bytes);
+    dw_sges_keep(recv->sge, wr->sg_list, iov, wr->num_sge);
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;

@@ -137,21 +137,22 @@ uint64_t *dw_ud_on_record_segment(struct dw_ud_qp *ud, struct dw_ud_source *sour
     if (ddp->to < wr.offset || dw_mr_check(&ud->qp.pd->mrs, &source->name, ddp->stag, to, wr.total,
                                            IBV_ACCESS_REMOTE_WRITE, &region))
         return &counters->drop_stag;
+    void *addr = dw_region_at(region, to);
     struct diwarp_record *record = dw_ud_record_of(ud, source, DW_UD_RECORD, wr.id, now_ns);
     if (!record)
         return NULL;
     if (!record->total) {
         record->total = wr.total;
         record->stag = ddp->stag;
-        record->to = to;
+        record->addr = addr;
     }
-    if (record->total != wr.total || record->stag != ddp->stag || record->to != to)
+    if (record->total != wr.total || record->stag != ddp->stag || record->addr != addr)
         return &counters->drop_stag;
     const int64_t new_bytes = dw_ranges_add(&record->map, wr.offset, wr.offset + length);
     if (new_bytes < 0)
         return &counters->drop_no_buffer;
     if (new_bytes)
-        dw_copy((void *)(uintptr_t)ddp->to, data, length);
+        dw_copy((uint8_t *)addr + wr.offset, data, length);
     counters->rx_record_segments++;
     counters->rx_record_bytes += (uint64_t)new_bytes;
     counters->rx_dup_record_bytes += length - (uint64_t)new_bytes;
@@ -187,7 +188,7 @@ void diwarp_query_record(const struct diwarp_record *record, struct diwarp_recor
     *info = (struct diwarp_record_info){
         .src = record->source->name,
         .id = record->serial,
-        .addr = (void *)(uintptr_t)record->to,
+        .addr = record->addr,
         .length = record->total,
         .valid_bytes = record->map.bytes,
         .full = record->map.bytes == record->total,

@@ -86,7 +86,7 @@ struct dw_ud_recv {
     uint64_t deregistered; /* of the PD, when the keys were checked last */
     uint32_t length;
     unsigned sge_count;
-    struct ibv_sge sge[];
+    struct dw_sge sge[];
 };
 
 /* A record, until the application releases it; or a Send of several segments, amid them. */
@@ -99,7 +99,7 @@ struct diwarp_record {
     enum dw_ud_kind kind;
     uint32_t serial, total;  /* total: of a Send, 0 until its last segment has come */
     struct dw_ud_recv *recv; /* of a Send: where it goes */
-    uint64_t to;             /* of a record: of offset 0 */
+    void *addr;              /* of a record: of offset 0 */
     uint32_t stag;
     bool handed_over;
 };

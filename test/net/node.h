@@ -212,7 +212,7 @@ static inline int post(struct node *node, struct diwarp_ah *ah, enum ibv_wr_opco
 
     if (remote) {
         wr.wr.wr.rdma.rkey = remote->stag;
-        wr.wr.wr.rdma.remote_addr = (uintptr_t)remote->addr + offset;
+        wr.wr.wr.rdma.remote_addr = remote->iova + offset;
     }
     return diwarp_post_send(node->qp, &wr);
 }

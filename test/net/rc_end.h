@@ -186,7 +186,7 @@ static inline int rc_post(struct rc_end *end, enum ibv_wr_opcode opcode, void *b
 
     if (remote) {
         wr.wr.rdma.rkey = remote->stag;
-        wr.wr.rdma.remote_addr = (uint64_t)(uintptr_t)remote->addr + offset;
+        wr.wr.rdma.remote_addr = remote->iova + offset;
     }
     return diwarp_rc_post_send(end->qp, &wr);
 }

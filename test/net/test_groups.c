@@ -302,8 +302,8 @@ static int write_to(struct three *three, uint32_t length, uint32_t stag, uint64_
 static struct diwarp_mr *attach_window(struct node *node, const struct diwarp_group *group,
                                        uint8_t *buf, size_t bytes)
 {
-    struct diwarp_mr *mr =
-        diwarp_reg_mr(node->pd, buf, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct diwarp_mr *mr = diwarp_reg_mr_iova(node->pd, buf, bytes, node->address.name.rank,
+                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_non_null(mr);
     assert_int_equal(diwarp_attach_group(node->qp, group, mr, STAG), 0);
     return mr;

@@ -87,6 +87,75 @@ static void mr_register__rights_and_bounds(void **state)
     assert_int_equal(pd->mrs.count, 0);
 }
 
+static void mr_register__other_addresses(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t addr, length, iova;
+        int access, expected;
+    } cases[] = {
+        {0x1000, 10, 0, LOCAL_WRITE, 0},
+        {0x1000, 10, 3, LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ, 0},
+        {0x1000, 10, 0x2008, LOCAL_WRITE | ATOMIC, 0},
+        {0x1003, 10, 3, LOCAL_WRITE | ATOMIC, 0},
+        {0x1000, 10, 0x2004, LOCAL_WRITE | ATOMIC, -EINVAL},
+        {0x1001, 10, 0, LOCAL_WRITE | ATOMIC, -EINVAL},
+        {0x1000, 10, UINT64_MAX - 10, 0, 0},
+        {0x1000, 10, UINT64_MAX - 9, 0, -EINVAL},
+        {0x1000, 10, UINT64_MAX, 0, -EINVAL},
+        {0x1000, 0, UINT64_MAX, 0, 0},
+        {UINT64_MAX - 8, 10, 0, 0, -EINVAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        errno = 0;
+        struct diwarp_mr *mr = diwarp_reg_mr_iova(pd, at(cases[i].addr), cases[i].length,
+                                                  cases[i].iova, cases[i].access);
+        assert_int_equal(mr != NULL, cases[i].expected == 0);
+        if (!mr) {
+            assert_int_equal(-errno, cases[i].expected);
+            continue;
+        }
+        assert_ptr_equal(mr->addr, at(cases[i].addr));
+        assert_int_equal(mr->iova, cases[i].iova);
+        diwarp_dereg_mr(mr);
+    }
+}
+
+static void mr_check__other_addresses(void **state)
+{
+    (void)state;
+    enum { ADDR = 0x1000, LENGTH = 0x100 };
+    static const uint64_t iovas[] = {0, 1, ADDR + 8, UINT64_MAX - LENGTH};
+    for (size_t i = 0; i < sizeof iovas / sizeof iovas[0]; i++) {
+        const uint64_t iova = iovas[i];
+        struct diwarp_mr *mr = diwarp_reg_mr_iova(pd, at(ADDR), LENGTH, iova, LOCAL_WRITE);
+        const struct {
+            uint64_t to, length;
+            int expected;
+        } cases[] = {
+            {iova, LENGTH, 0},
+            {iova + 5, LENGTH - 5, 0},
+            {iova + LENGTH, 0, 0},
+            {iova + 5, LENGTH - 4, -ERANGE},
+            {iova - 1, 1, -ERANGE},
+            {iova + LENGTH, 1, -ERANGE},
+            {iova + LENGTH + 1, 0, -ERANGE},
+            {iova + 1, UINT64_MAX, -ERANGE},
+            {iova + 1, UINT64_MAX - iova, -ERANGE},
+            {iova + (UINT64_C(1) << 63), 1, -ERANGE},
+        };
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+            struct dw_region *found;
+            const int rc = dw_mr_check(&pd->mrs, NULL, mr->stag, cases[k].to, cases[k].length,
+                                       LOCAL_WRITE, &found);
+            assert_int_equal(rc, cases[k].expected);
+            if (!rc)
+                assert_ptr_equal(dw_region_at(found, cases[k].to), at(ADDR + (cases[k].to - iova)));
+        }
+        diwarp_dereg_mr(mr);
+    }
+}
+
 static void mr_register__stag_is_unique_and_not_0(void **state)
 {
     (void)state;
@@ -187,7 +256,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(mr_register__rights_and_bounds, setup, teardown),
         cmocka_unit_test_setup_teardown(mr_register__stag_is_unique_and_not_0, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_register__other_addresses, setup, teardown),
         cmocka_unit_test_setup_teardown(mr_check__bounds_and_rights, setup, teardown),
+        cmocka_unit_test_setup_teardown(mr_check__other_addresses, setup, teardown),
         cmocka_unit_test_setup_teardown(mr_check__bound_to_a_peer, setup, teardown),
         cmocka_unit_test_setup_teardown(mr_check__dead_stags, setup, teardown),
         cmocka_unit_test_setup_teardown(pd_dealloc__frees_what_is_left, setup, teardown),

@@ -37,6 +37,12 @@ struct side {
 };
 
 static struct side *sides[2];
+static uint64_t shift; /* requests call memory by addresses that are so much higher */
+
+static uint64_t address_in(const struct side *side, uint32_t at)
+{
+    return (uintptr_t)side->memory + shift + at;
+}
 
 static struct ibv_qp_init_attr_ex attr_for(const struct side *side)
 {
@@ -72,7 +78,8 @@ static struct side *side_open(bool rd)
     side->qp = rd ? create_rd_qp(side->context, &attr) : ibv_create_qp_ex(side->context, &attr);
     assert_non_null(side->qp);
     assert_int_equal(side->qp->qp_type, rd ? IBV_QPT_DRIVER : IBV_QPT_UD);
-    side->mr = ibv_reg_mr(side->pd, side->memory, sizeof side->memory, ALL_ACCESS);
+    side->mr = ibv_reg_mr_iova(side->pd, side->memory, sizeof side->memory, address_in(side, 0),
+                               ALL_ACCESS);
     assert_int_equal(ibv_query_gid(side->context, 1, 0, &ah.grh.dgid), 0);
     side->ah = ibv_create_ah(side->pd, &ah);
     assert_true(side->mr && side->ah);
@@ -121,7 +128,7 @@ static int post_keyed(enum ibv_wr_opcode opcode, uint64_t id, uint32_t bytes, ui
                       uint32_t rkey, unsigned flags)
 {
     struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
-    const uint64_t remote = (uintptr_t)sides[1]->memory + at;
+    const uint64_t remote = address_in(sides[1], at);
     ibv_wr_start(ex);
     ex->wr_id = id;
     ex->wr_flags = flags;
@@ -134,7 +141,7 @@ static int post_keyed(enum ibv_wr_opcode opcode, uint64_t id, uint32_t bytes, ui
     else
         ibv_wr_send(ex);
     ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num, QKEY);
-    ibv_wr_set_sge(ex, sides[0]->mr->lkey, (uintptr_t)sides[0]->memory, bytes);
+    ibv_wr_set_sge(ex, sides[0]->mr->lkey, address_in(sides[0], 0), bytes);
     return ibv_wr_complete(ex);
 }
 
@@ -165,7 +172,7 @@ static struct ibv_wc done(uint64_t id, enum ibv_wc_status status)
 
 static int receive(uint64_t id, uint32_t at, uint32_t bytes)
 {
-    struct ibv_sge sge = {(uintptr_t)sides[1]->memory + at, bytes, sides[1]->mr->lkey};
+    struct ibv_sge sge = {address_in(sides[1], at), bytes, sides[1]->mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad;
     return ibv_post_recv(sides[1]->qp, &wr, &bad);
 }
@@ -490,6 +497,20 @@ static void rd__creation_is_checked(void **state)
     close_both();
 }
 
+static int shift_all(void **state)
+{
+    (void)state;
+    shift = UINT64_C(1) << 40;
+    return 0;
+}
+
+static int shift_none(void **state)
+{
+    (void)state;
+    shift = 0;
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,9 +518,13 @@ int main(void)
         cmocka_unit_test(ud_write__to_others__is_not_told),
         cmocka_unit_test(ud_read__whole_or_expired),
         cmocka_unit_test(ud_read__to_where_none_may_go),
+        cmocka_unit_test_setup_teardown(ud_write__record_is_handed_over, shift_all, shift_none),
+        cmocka_unit_test_setup_teardown(ud_read__whole_or_expired, shift_all, shift_none),
         cmocka_unit_test(ud_rdma__bad_requests),
         cmocka_unit_test(rd__sends_writes_reads_atomics),
         cmocka_unit_test(rd__without_receives__sends_wait),
+        cmocka_unit_test_setup_teardown(rd__sends_writes_reads_atomics, shift_all, shift_none),
+        cmocka_unit_test_setup_teardown(rd__without_receives__sends_wait, shift_all, shift_none),
         cmocka_unit_test(rd__bad_requests__end_alone),
         cmocka_unit_test(rd__in_error__all_is_flushed),
         cmocka_unit_test(rd__within_a_process),

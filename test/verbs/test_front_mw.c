@@ -106,7 +106,7 @@ static void mw1__bad_binds(void **state)
     assert_int_equal(ibv_dealloc_pd(other), EBUSY);
     pair_connect(pair, ALL_ACCESS);
     assert_int_not_equal(ibv_bind_mw(pair->qp[1], foreign, &bind), 0);
-    bind.bind_info.mw_access_flags = IBV_ACCESS_ZERO_BASED;
+    bind.bind_info.mw_access_flags = IBV_ACCESS_ON_DEMAND;
     assert_int_equal(ibv_bind_mw(pair->qp[1], mw, &bind), EINVAL);
     bind_first(pair, mw, pair->mr, 64, IBV_WC_MW_BIND_ERR); /* it does not allow that */
     assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
