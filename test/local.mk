@@ -15,6 +15,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_tool.h \
 	test/mpi/ulfm.h \
 	test/net/bottleneck.h \
+	test/net/clock.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
 	test/net/rc_traffic.h \
