@@ -5,21 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "benchmarks/samples.h"
 #include "common/base/crypto.h"
 
 #define HEADER_BYTES 60
 #define RUNS         50
 #define RUN_BYTES    (4 << 20)
 #define RUN_MESSAGES 2000 /* at most */
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static bool seal(struct dw_gcm *gcm, uint64_t number, const uint8_t *from, uint8_t *to,
                  size_t bytes, bool secret)
@@ -43,11 +36,11 @@ static void measure(const struct dw_gcm_ops *library, size_t bytes, bool secret)
     if (!gcm || !dw_gcm_set_key(gcm, key))
         exit(1);
     for (int run = 0; run < RUNS; run++) {
-        const double start_ns = now_ns();
+        const double start_ns = 1e9 * samples_now();
         for (size_t i = 0; i < count; i++)
             if (!seal(gcm, ++number, from, to, bytes, secret))
                 exit(1);
-        const double ns = (now_ns() - start_ns) / (double)count;
+        const double ns = (1e9 * samples_now() - start_ns) / (double)count;
         best_ns = ns < best_ns ? ns : best_ns;
     }
     printf("cipher library=%s mode=%s bytes=%zu ns=%.0f mb_s=%.0f\n", library->library,

@@ -8,56 +8,24 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "common/include/diwarp.h"
+#include "benchmarks/loopback_node.h"
+#include "benchmarks/samples.h"
 
 #define FEW       1000u
 #define TRIPS     200u
-#define ROUNDS    201u
+#define ROUNDS    201
 #define JOB_OTHER 2u
 
-struct node {
-    struct diwarp_device *device;
-    struct diwarp_pd *pd;
-    struct diwarp_cq *cq;
-    struct diwarp_qp *qp;
-    struct diwarp_address address;
-};
-
-static void must(int failed, const char *what)
+static void open_node(struct loopback_node *node, uint32_t job, uint32_t rank)
 {
-    if (!failed)
-        return;
-    fprintf(stderr, "known_peers: %s failed\n", what);
-    exit(1);
+    struct diwarp_qp_attr attr;
+    diwarp_qp_attr_init(&attr);
+    loopback_open(node, (struct diwarp_name){.job = job, .rank = rank}, attr);
 }
 
-static void open_node(struct node *node, uint32_t job, uint32_t rank)
-{
-    struct diwarp_device_attr attr;
-    struct diwarp_qp_attr qp_attr;
-    diwarp_device_attr_init(&attr);
-    attr.name = (struct diwarp_name){.job = job, .rank = rank};
-    attr.if_include = "lo";
-    must(diwarp_open_device(&attr, &node->device, NULL), "diwarp_open_device");
-    must(!(node->pd = diwarp_alloc_pd(node->device)), "diwarp_alloc_pd");
-    must(!(node->cq = diwarp_create_cq(node->device, 64)), "diwarp_create_cq");
-    diwarp_qp_attr_init(&qp_attr);
-    qp_attr.cq = node->cq;
-    must(diwarp_create_qp(node->pd, &qp_attr, &node->qp, NULL), "diwarp_create_qp");
-    diwarp_query_address(node->qp, &node->address);
-}
-
-static struct diwarp_ah *know(struct node *node, const struct diwarp_address *address)
-{
-    struct diwarp_ah *ah;
-    must(diwarp_create_ah(node->qp, address, &ah), "diwarp_create_ah");
-    return ah;
-}
-
-static void send_8(struct node *node, struct diwarp_ah *ah)
+static void send_8(struct loopback_node *node, struct diwarp_ah *ah)
 {
     uint64_t data = 0;
     struct ibv_sge sge = {.addr = (uintptr_t)&data, .length = sizeof data};
@@ -67,20 +35,13 @@ static void send_8(struct node *node, struct diwarp_ah *ah)
     must(diwarp_post_send(node->qp, &wr), "diwarp_post_send");
 }
 
-static void await(struct node *node)
+static void await(struct loopback_node *node)
 {
     struct diwarp_wc wc;
     int n;
     while (!(n = diwarp_poll_cq(node->cq, 1, &wc)))
         ;
     must(n < 0 || wc.wc.status != IBV_WC_SUCCESS, "a message");
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 static double resident_bytes(void)
@@ -92,7 +53,7 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static double address_bytes(const struct node *node)
+static double address_bytes(const struct loopback_node *node)
 {
     struct diwarp_memory memory;
     diwarp_query_memory(node->cq, node->pd, &memory);
@@ -100,7 +61,7 @@ static double address_bytes(const struct node *node)
 }
 
 struct pair {
-    struct node here, there;
+    struct loopback_node here, there;
     struct diwarp_ah *to_there, *to_here;
 };
 
@@ -108,33 +69,21 @@ static void open_pair(struct pair *pair, uint32_t job)
 {
     open_node(&pair->here, job, 0);
     open_node(&pair->there, job, 1);
-    pair->to_there = know(&pair->here, &pair->there.address);
-    pair->to_here = know(&pair->there, &pair->here.address);
+    pair->to_there = loopback_ah(&pair->here, &pair->there.address);
+    pair->to_here = loopback_ah(&pair->there, &pair->here.address);
 }
 
 /* ns of a datagram. Both nodes run in this thread: a trip is two, and what acknowledges them. */
 static double trip_ns(struct pair *pair)
 {
-    const double begin_ns = now_ns();
+    const double begin = samples_now();
     for (unsigned i = 0; i < TRIPS; i++) {
         send_8(&pair->here, pair->to_there);
         await(&pair->there);
         send_8(&pair->there, pair->to_here);
         await(&pair->here);
     }
-    return (now_ns() - begin_ns) / (2.0 * TRIPS);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned count)
-{
-    qsort(values, count, sizeof *values, compare);
-    return values[count / 2];
+    return 1e9 * (samples_now() - begin) / (2.0 * TRIPS);
 }
 
 /* Up to `count`, from those there are on. */
@@ -144,14 +93,14 @@ static void know_many(struct pair *pair, uint32_t from, uint32_t count)
     address.name.job = JOB_OTHER;
     for (uint32_t rank = from; rank < count; rank++) {
         address.name.rank = rank;
-        (void)know(&pair->here, &address); /* until the port closes */
+        (void)loopback_ah(&pair->here, &address); /* until the port closes */
     }
 }
 
 int main(int argc, char **argv)
 {
-    const int asked = argc > 1 ? atoi(argv[1]) : (int)ROUNDS;
-    const unsigned rounds = asked > 0 && asked < (int)ROUNDS ? (unsigned)asked : ROUNDS;
+    const int asked = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    const int rounds = asked > 0 && asked < ROUNDS ? asked : ROUNDS;
     struct pair few, many;
     uint32_t known = 0;
     open_pair(&few, 3);
@@ -163,13 +112,14 @@ int main(int argc, char **argv)
         double ns[ROUNDS], ratios[ROUNDS];
         know_many(&many, known, peers);
         known = peers;
-        for (unsigned i = 0; i < rounds; i++) {
+        for (int i = 0; i < rounds; i++) {
             const double few_ns = trip_ns(&few);
             ns[i] = trip_ns(&many);
             ratios[i] = ns[i] / few_ns;
         }
         printf("%u,%.1f,%.1f,%.0f,%.3f\n", peers, (address_bytes(&many.here) - bytes) / peers,
-               (resident_bytes() - resident) / peers, median(ns, rounds), median(ratios, rounds));
+               (resident_bytes() - resident) / peers, samples_median(ns, rounds),
+               samples_median(ratios, rounds));
         fflush(stdout);
     }
     return 0;

@@ -62,6 +62,7 @@ if DW_COMPONENT
 
 if DW_LIBCRYPTO
 noinst_PROGRAMS += benchmarks/cipher_speed
+benchmarks_cipher_speed_SOURCES = benchmarks/cipher_speed.c benchmarks/samples.h
 benchmarks_cipher_speed_LDADD = libdiwarp_core.la
 endif
 
@@ -70,9 +71,11 @@ noinst_PROGRAMS += benchmarks/known_peers benchmarks/read_list benchmarks/raw_so
 	benchmarks/one_sided \
 	benchmarks/collectives benchmarks/overlap benchmarks/incast benchmarks/all_to_all
 
-benchmarks_known_peers_SOURCES = benchmarks/known_peers.c
+benchmarks_known_peers_SOURCES = benchmarks/known_peers.c benchmarks/loopback_node.h \
+	benchmarks/samples.h
 benchmarks_known_peers_LDADD = libdiwarp.la
-benchmarks_read_list_SOURCES = benchmarks/read_list.c
+benchmarks_read_list_SOURCES = benchmarks/read_list.c benchmarks/loopback_node.h \
+	benchmarks/samples.h
 benchmarks_read_list_LDADD = libdiwarp.la
 
 benchmarks_raw_sockets_SOURCES = benchmarks/raw_sockets.c benchmarks/raw_client.c \

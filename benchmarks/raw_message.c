@@ -24,7 +24,7 @@ static char hot_buffer[RAW_CHUNK_BYTES];
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-struct raw_memory raw_memory_get(size_t bytes)
+static struct raw_memory memory_get(size_t bytes)
 {
     struct raw_memory memory = {.bytes = bytes};
 
@@ -38,7 +38,7 @@ struct raw_memory raw_memory_get(size_t bytes)
     return memory;
 }
 
-void raw_memory_put(struct raw_memory *memory)
+static void memory_put(struct raw_memory *memory)
 {
     free(memory->base);
 }
@@ -65,16 +65,14 @@ void raw_fit_train(struct raw_request *r)
 
 struct raw_flow raw_flow_open(int fd, const struct raw_request *r)
 {
-    return (struct raw_flow){.fd = fd,
-                             .r = r,
-                             .from = raw_memory_get(r->memory_bytes),
-                             .into = raw_memory_get(r->memory_bytes)};
+    return (struct raw_flow){
+        .fd = fd, .r = r, .from = memory_get(r->memory_bytes), .into = memory_get(r->memory_bytes)};
 }
 
 void raw_flow_close(struct raw_flow *flow)
 {
-    raw_memory_put(&flow->from);
-    raw_memory_put(&flow->into);
+    memory_put(&flow->from);
+    memory_put(&flow->into);
 }
 
 /* Of a sealed flow: a train on its way out, and what one call receives. Headers are whatever lies

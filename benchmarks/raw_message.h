@@ -44,8 +44,6 @@ struct raw_memory {
     size_t bytes, at; /* 0 bytes: one hot buffer */
 };
 
-struct raw_memory raw_memory_get(size_t bytes);
-void raw_memory_put(struct raw_memory *memory);
 /* Where the next data is; RAW_CHUNK_BYTES are there. */
 char *raw_memory_at(const struct raw_memory *memory);
 void raw_memory_pass(struct raw_memory *memory, size_t bytes);

@@ -10,10 +10,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "benchmarks/loopback_node.h"
+#include "benchmarks/samples.h"
 #include "common/include/diwarp_ud.h"
-#include "common/include/diwarp.h"
 
 #define AT_ONCE   8u
 #define READS     20000u /* of a round */
@@ -21,16 +21,8 @@
 #define LOSS      20u /* one of so many */
 #define IDLE_RUNS 50u
 #define POLLS     50u
-#define ROUNDS    11u
-#define MOST      101u
-
-struct end {
-    struct diwarp_device *device;
-    struct diwarp_pd *pd;
-    struct diwarp_cq *cq;
-    struct diwarp_qp *qp;
-    struct diwarp_address address;
-};
+#define ROUNDS    11
+#define MOST      101
 
 struct round {
     double mean, most, looked_at, ns, idle_ns;
@@ -38,49 +30,18 @@ struct round {
 
 static uint8_t memory[2][BYTES];
 
-static void must(int failed, const char *what)
+static void open_end(struct loopback_node *end, uint32_t rank)
 {
-    if (!failed)
-        return;
-    fprintf(stderr, "read_list: %s failed\n", what);
-    exit(1);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static void end_open(struct end *end, uint32_t rank)
-{
-    struct diwarp_device_attr attr;
-    struct diwarp_qp_attr qp_attr;
-    diwarp_device_attr_init(&attr);
-    attr.name = (struct diwarp_name){.job = 1, .rank = rank};
-    attr.if_include = "lo";
-    must(diwarp_open_device(&attr, &end->device, NULL), "diwarp_open_device");
-    must(!(end->pd = diwarp_alloc_pd(end->device)), "diwarp_alloc_pd");
-    must(!(end->cq = diwarp_create_cq(end->device, 64)), "diwarp_create_cq");
-    diwarp_qp_attr_init(&qp_attr);
-    qp_attr.type = DIWARP_QPT_UD;
-    qp_attr.cq = end->cq;
-    qp_attr.max_reads = DIWARP_MAX_READS;
-    must(diwarp_create_qp(end->pd, &qp_attr, &end->qp, NULL), "diwarp_create_qp");
-    diwarp_query_address(end->qp, &end->address);
-}
-
-static void end_close(struct end *end)
-{
-    diwarp_destroy_qp(end->qp);
-    diwarp_destroy_cq(end->cq);
-    diwarp_dealloc_pd(end->pd);
-    diwarp_close_device(end->device);
+    struct diwarp_qp_attr attr;
+    diwarp_qp_attr_init(&attr);
+    attr.type = DIWARP_QPT_UD;
+    attr.max_reads = DIWARP_MAX_READS;
+    loopback_open(end, (struct diwarp_name){.job = 1, .rank = rank}, attr);
 }
 
 /* False: the list is full. */
-static int post(const struct end *end, struct diwarp_ah *ah, const struct diwarp_mr *mr, int lost)
+static int post(const struct loopback_node *end, struct diwarp_ah *ah, const struct diwarp_mr *mr,
+                int lost)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)memory[0], .length = BYTES};
     const struct diwarp_send_wr wr = {
@@ -95,25 +56,25 @@ static int post(const struct end *end, struct diwarp_ah *ah, const struct diwarp
 }
 
 /* Of a poll that mostly brings nothing: the best of many short runs. */
-static double idle_ns(const struct end *end, unsigned *active)
+static double idle_ns(const struct loopback_node *end, unsigned *active)
 {
     struct diwarp_wc wc;
     double best_ns = 1e18;
     for (unsigned run = 0; run < IDLE_RUNS; run++) {
-        const double start_ns = now_ns();
+        const double start_ns = 1e9 * samples_now();
         for (unsigned i = 0; i < POLLS; i++) {
             const int n = diwarp_poll_cq(end->cq, 1, &wc);
             must(n < 0, "diwarp_poll_cq");
             *active -= (unsigned)n;
         }
-        const double ns = (now_ns() - start_ns) / POLLS;
+        const double ns = (1e9 * samples_now() - start_ns) / POLLS;
         best_ns = ns < best_ns ? ns : best_ns;
     }
     return best_ns;
 }
 
-static struct round run(struct end ends[2], struct diwarp_ah *ah, const struct diwarp_mr *mr,
-                        uint64_t time_ns, unsigned loss)
+static struct round run(struct loopback_node ends[2], struct diwarp_ah *ah,
+                        const struct diwarp_mr *mr, uint64_t time_ns, unsigned loss)
 {
     const struct diwarp_counters *counters = diwarp_query_counters(ends[0].qp);
     const uint64_t walks = counters->read_walks;
@@ -121,7 +82,7 @@ static struct round run(struct end ends[2], struct diwarp_ah *ah, const struct d
     struct diwarp_wc wc[32];
     unsigned posted = 0, good = 0, ended = 0, active = 0, samples = 0;
     diwarp_set_read_time(ends[0].qp, time_ns);
-    const double start_ns = now_ns();
+    const double start_ns = 1e9 * samples_now();
     while (posted < READS || good) {
         for (; posted < READS && good < AT_ONCE; posted++, active++) {
             const int lost = loss && rand() % (int)loss == 0;
@@ -140,7 +101,7 @@ static struct round run(struct end ends[2], struct diwarp_ah *ah, const struct d
         round.most = active > round.most ? active : round.most;
         samples++;
     }
-    round.ns = (now_ns() - start_ns) / READS;
+    round.ns = (1e9 * samples_now() - start_ns) / READS;
     round.mean /= samples;
     round.looked_at = (double)(counters->read_walks - walks) / ended;
     round.idle_ns = idle_ns(&ends[0], &active);
@@ -152,34 +113,21 @@ static struct round run(struct end ends[2], struct diwarp_ah *ah, const struct d
     return round;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
-static double median(double *values, unsigned n)
-{
-    qsort(values, n, sizeof *values, by_value);
-    return values[n / 2];
-}
-
 int main(int argc, char **argv)
 {
     static const uint64_t times_ms[] = {1, 10, 100, 1000};
-    const unsigned asked = argc > 1 ? (unsigned)atoi(argv[1]) : ROUNDS;
-    const unsigned rounds = asked && asked < MOST ? asked : ROUNDS;
-    struct end ends[2];
-    struct diwarp_ah *ah;
+    const int asked = argc > 1 ? atoi(argv[1]) : ROUNDS;
+    const int rounds = asked > 0 && asked < MOST ? asked : ROUNDS;
+    struct loopback_node ends[2];
     for (unsigned i = 0; i < 2; i++)
-        end_open(&ends[i], i);
-    must(diwarp_create_ah(ends[0].qp, &ends[1].address, &ah), "diwarp_create_ah");
+        open_end(&ends[i], i);
+    struct diwarp_ah *ah = loopback_ah(&ends[0], &ends[1].address);
     struct diwarp_mr *mr = diwarp_reg_mr(ends[1].pd, memory[1], BYTES, IBV_ACCESS_REMOTE_READ);
     must(!mr, "diwarp_reg_mr");
     puts("time_ms,list_mean,list_most,looked_at_per_read,time_ratio,idle_poll_ratio");
     for (unsigned t = 0; t < sizeof times_ms / sizeof *times_ms; t++) {
         double mean[MOST], most[MOST], looked_at[MOST], ratio[MOST], idle[MOST];
-        for (unsigned i = 0; i < rounds; i++) {
+        for (int i = 0; i < rounds; i++) {
             const struct round none = run(ends, ah, mr, times_ms[t] * 1000000, 0);
             const struct round lossy = run(ends, ah, mr, times_ms[t] * 1000000, LOSS);
             mean[i] = lossy.mean;
@@ -189,13 +137,14 @@ int main(int argc, char **argv)
             idle[i] = lossy.idle_ns / none.idle_ns;
         }
         printf("%llu,%.0f,%.0f,%.3f,%.2f,%.2f\n", (unsigned long long)times_ms[t],
-               median(mean, rounds), median(most, rounds), median(looked_at, rounds),
-               median(ratio, rounds), median(idle, rounds));
+               samples_median(mean, rounds), samples_median(most, rounds),
+               samples_median(looked_at, rounds), samples_median(ratio, rounds),
+               samples_median(idle, rounds));
         fflush(stdout);
     }
     diwarp_dereg_mr(mr);
     diwarp_destroy_ah(ah);
     for (unsigned i = 0; i < 2; i++)
-        end_close(&ends[i]);
+        loopback_close(&ends[i]);
     return 0;
 }

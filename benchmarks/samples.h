@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+/* Seconds. */
 static inline double samples_now(void)
 {
     struct timespec ts;
@@ -40,6 +41,13 @@ static inline void samples_sort(double *v, int n)
 static inline double samples_quantile(const double *sorted, int n, double q)
 {
     return sorted[(int)(q * (n - 1) + 0.5)];
+}
+
+/* Sorts them. */
+static inline double samples_median(double *v, int n)
+{
+    samples_sort(v, n);
+    return samples_quantile(v, n, 0.5);
 }
 
 /* Before they are sorted, for who compares programs that measured in turns: each times `scale`. */

@@ -13,6 +13,7 @@ libdiwarp_core_la_SOURCES = \
 	common/base/gcm.h \
 	common/base/heap.c \
 	common/base/heap.h \
+	common/base/iov.h \
 	common/base/list.h \
 	common/base/map.c \
 	common/base/map.h \

@@ -15,6 +15,7 @@ noinst_HEADERS += \
 	test/mpi/mpi_tool.h \
 	test/mpi/ulfm.h \
 	test/net/bottleneck.h \
+	test/net/clock.h \
 	test/net/pcap.h \
 	test/net/rc_record.h \
 	test/net/rc_traffic.h \
@@ -25,10 +26,13 @@ noinst_HEADERS += \
 	test/net/failing_libc.h \
 	test/net/forge.h \
 	test/net/forged_pair.h \
+	test/net/group_members.h \
 	test/net/node.h \
 	test/net/rc_end.h \
 	test/net/queue_pairs.h \
 	test/net/rd_pair.h \
+	test/net/starving_ends.h \
+	test/net/ud_read_pair.h \
 	test/sim/sim_attack.h \
 	test/sim/sim_fixture.h \
 	test/sim/sim_net.h \
@@ -185,6 +189,7 @@ UNIT_TESTS = \
 	test/unit/test_heap \
 	test/unit/test_host_id \
 	test/unit/test_interface \
+	test/unit/test_intro \
 	test/unit/test_list \
 	test/unit/test_llp_fault \
 	test/unit/test_llp_header \
@@ -227,6 +232,7 @@ UNIT_TESTS = \
 	test/unit/test_turns \
 	test/unit/test_ud_sources \
 	test/unit/test_udp \
+	test/unit/test_udp_kernel \
 	test/unit/test_udp_open \
 	test/unit/test_verbs_bench \
 	test/unit/test_ways
@@ -236,6 +242,7 @@ TESTS += $(UNIT_TESTS)
 VECTOR_TESTS = \
 	test/unit/test_auth \
 	test/unit/test_ddp \
+	test/unit/test_intro \
 	test/unit/test_llp_header \
 	test/unit/test_mpa \
 	test/unit/test_rdmap \
@@ -247,6 +254,7 @@ RNIC_TESTS = \
 	test/net/test_bad_input \
 	test/net/test_bad_peer \
 	test/net/test_greedy_peer \
+	test/net/test_group_records \
 	test/net/test_groups \
 	test/net/test_guesses \
 	test/net/test_helper \
@@ -266,6 +274,7 @@ RNIC_TESTS = \
 	test/net/test_sealed \
 	test/net/test_sleep \
 	test/net/test_ud_reads \
+	test/net/test_ud_reads_forged \
 	test/sim/test_sim_bounds \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_forget \
@@ -287,7 +296,8 @@ RNIC_TESTS = \
 	test/sim/test_sim_ud_lazy \
 	test/sim/test_sim_ud_reads \
 	test/sim/test_sim_ways
-test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c
+test_net_test_allocations_SOURCES = test/net/test_allocations.c test/net/failing_libc.c \
+	test/net/starving_ends.c
 test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
@@ -327,7 +337,7 @@ test_unit_test_rc_protocol_sends_SOURCES = test/unit/test_rc_protocol_sends.c \
 test_unit_test_rc_protocol_setup_SOURCES = test/unit/test_rc_protocol_setup.c \
 	test/unit/fake_streams.c
 test_unit_test_rc_stream_SOURCES = test/unit/test_rc_stream.c test/unit/fake_streams.c
-test_unit_test_udp_SOURCES = test/unit/test_udp.c test/unit/udp_kernel.c
+test_unit_test_udp_kernel_SOURCES = test/unit/test_udp_kernel.c test/unit/udp_kernel.c
 
 test_unit_test_peer_memory_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_memalign,--wrap=malloc \
 	-Wl,--wrap=calloc,--wrap=realloc,--wrap=free,--wrap=pthread_mutex_lock
@@ -362,11 +372,12 @@ VERBS_TESTS = \
 	test/verbs/test_front_objects \
 	test/verbs/test_front_rc \
 	test/verbs/test_front_rc_errors \
+	test/verbs/test_front_rd \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
 EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
-	test/verbs/rc_pair.c test/verbs/rc_pair.h
+	test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
@@ -393,7 +404,8 @@ test_verbs_test_front_srq_SOURCES = test/verbs/test_front_srq.c test/verbs/rc_pa
 test_verbs_test_front_srq_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
-test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/end.c
+test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/sides.c \
+	test/verbs/end.c
 test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_gids_SOURCES = test/verbs/test_front_gids.c test/verbs/rc_pair.c \
 	test/verbs/end.c
@@ -411,6 +423,8 @@ test_verbs_test_front_rc_errors_SOURCES = test/verbs/test_front_rc_errors.c test
 	test/verbs/end.c
 test_verbs_test_front_rc_errors_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rc_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rd_SOURCES = test/verbs/test_front_rd.c test/verbs/sides.c test/verbs/end.c
+test_verbs_test_front_rd_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
 test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif

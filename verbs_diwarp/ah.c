@@ -69,34 +69,19 @@ static void forget(void *node)
     free(destination);
 }
 
-/* The broadcast address of one of our networks. */
-static bool is_broadcast_of(const struct diwarp_interface *interface, uint32_t ip)
-{
-    uint32_t own;
-    memcpy(&own, interface->ip, sizeof own);
-    return interface->family == AF_INET && interface->prefix_bits < 31 &&
-           ip == (ntohl(own) | UINT32_MAX >> interface->prefix_bits);
-}
-
-/* Of one host: neither multicast, which may come, nor broadcast, nor unspecified. */
-static bool is_of_a_host4(const struct dv_context *context, const union ibv_gid *gid)
+static bool is_of_a_host4(const union ibv_gid *gid)
 {
     uint32_t ip;
     memcpy(&ip, gid->raw + 12, sizeof ip);
-    ip = ntohl(ip);
-    bool host = ip != INADDR_ANY && ip != INADDR_BROADCAST && !IN_MULTICAST(ip);
-    for (unsigned i = 0; i < context->address.interface_count; i++)
-        host &= !is_broadcast_of(&context->address.interfaces[i], ip);
-    return host;
+    return ip != htonl(INADDR_ANY) && ip != htonl(INADDR_BROADCAST);
 }
 
-/* Likewise; nor link-local, which needs an interface to go by. */
+/* A link-local one needs an interface to go by. */
 static bool is_of_a_host6(const union ibv_gid *gid)
 {
     struct in6_addr ip;
     memcpy(&ip, gid, sizeof ip);
-    return !IN6_IS_ADDR_UNSPECIFIED(&ip) && !IN6_IS_ADDR_MULTICAST(&ip) &&
-           !IN6_IS_ADDR_LINKLOCAL(&ip);
+    return !IN6_IS_ADDR_UNSPECIFIED(&ip) && !IN6_IS_ADDR_LINKLOCAL(&ip);
 }
 
 static bool has_family(const struct dv_context *context, uint8_t family)
@@ -109,8 +94,9 @@ static bool has_family(const struct dv_context *context, uint8_t family)
 
 static bool is_of_a_host(const struct dv_context *context, const union ibv_gid *gid)
 {
-    return dv_is_ipv4(gid) ? is_of_a_host4(context, gid)
-                           : has_family(context, AF_INET6) && is_of_a_host6(gid);
+    const bool host =
+        dv_is_ipv4(gid) ? is_of_a_host4(gid) : has_family(context, AF_INET6) && is_of_a_host6(gid);
+    return host && !dv_is_group(context, gid);
 }
 
 static bool has_source(const struct dv_context *context, const struct ibv_ah_attr *attr)

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_id.h"
 #include "verbs_diwarp/cm_mcast.h"
 #include "verbs_diwarp/cm_sockaddr.h"

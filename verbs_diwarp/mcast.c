@@ -32,34 +32,19 @@ struct dv_membership {
 
 /* ---- what an MGID means ---- */
 
-static uint32_t ip_of(const uint8_t *bytes)
-{
-    uint32_t ip;
-    memcpy(&ip, bytes, sizeof ip);
-    return ntohl(ip);
-}
-
-static bool is_broadcast(const struct dv_context *context, uint32_t ip)
-{
-    bool any = false;
-    for (unsigned i = 0; i < context->address.interface_count; i++) {
-        const struct diwarp_interface *interface = &context->address.interfaces[i];
-        any |= interface->family == AF_INET && interface->prefix_bits < 31 &&
-               ip == (ip_of(interface->ip) | UINT32_MAX >> interface->prefix_bits);
-    }
-    return any;
-}
-
 bool dv_is_group(const struct dv_context *context, const union ibv_gid *gid)
 {
-    const uint32_t ip = ip_of(gid->raw + 12);
-    return dv_is_ipv4(gid) ? IN_MULTICAST(ip) || is_broadcast(context, ip) : gid->raw[0] == 0xff;
+    const bool ipv4 = dv_is_ipv4(gid);
+    return diwarp_is_group_ip(ipv4 ? AF_INET : AF_INET6, ipv4 ? gid->raw + 12 : gid->raw,
+                              context->address.interfaces, context->address.interface_count);
 }
 
 static uint32_t ipv4_of(const union ibv_gid *mgid)
 {
+    uint32_t ip;
+    memcpy(&ip, mgid->raw + 12, sizeof ip);
     return dv_is_ipv4(mgid)
-               ? ip_of(mgid->raw + 12)
+               ? ntohl(ip)
                : SCOPE_IP | (uint32_t)(dv_gid_hash(mgid) >> 32 & ((1u << SCOPE_BITS) - 1));
 }
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "verbs_diwarp/async.h"
-#include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc_queues.h"
 

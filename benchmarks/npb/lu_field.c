@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The exact solution, the fields that begin from it, and sums that compare with it. */
 #include "benchmarks/npb/lu.h"
-#include "benchmarks/npb/lu_constants.h"
 
 /* A row for each variable: constant; coefficients of x, y, z; of their squares; cubes; fourth
  * powers. */

@@ -6,7 +6,6 @@
  * the dependence along x goes from point to point.
  */
 #include "benchmarks/npb/lu.h"
-#include "benchmarks/npb/lu_constants.h"
 
 struct sweep {
     const struct lu_grid *g;

@@ -5,7 +5,6 @@
  */
 #include "benchmarks/npb/mg_source.h"
 
-#include "benchmarks/npb/npb_common.h"
 #include "benchmarks/npb/npb_random.h"
 
 #include <mpi.h>

@@ -4,9 +4,8 @@
  * UDP checksum: the trailer is 0 then; or a tag that only who knows a secret can make. */
 #pragma once
 
-#include <sys/uio.h>
-
 #include "common/base/copy.h"
+#include "common/base/iov.h"
 #include "common/datagram/auth.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
@@ -98,14 +97,10 @@ static inline void dw_sealing_copy(struct dw_sealing *sealing, void *to, const v
 static inline void dw_sealing_gather(struct dw_sealing *sealing, uint8_t *to,
                                      const struct iovec *from, size_t skip, size_t bytes)
 {
-    for (; bytes; from++) {
-        const size_t before = skip < from->iov_len ? skip : from->iov_len;
-        const size_t left = from->iov_len - before, piece = left < bytes ? left : bytes;
-        if (piece)
-            dw_sealing_copy(sealing, to, (const uint8_t *)from->iov_base + before, piece);
-        skip -= before;
-        to += piece;
-        bytes -= piece;
+    for (struct iovec piece; bytes; bytes -= piece.iov_len) {
+        piece = dw_iov_next(&from, &skip, bytes);
+        dw_sealing_copy(sealing, to, piece.iov_base, piece.iov_len);
+        to += piece.iov_len;
     }
 }
 

@@ -15,6 +15,11 @@ struct diwarp_group {
                          * of IPv6 groups of interface or link (RFC 4291 2.7) by that one alone */
 };
 
+/* Whether an address, of 4 or 16 bytes, is that of a group: multicast, or the broadcast address of
+ * the network of one of these interfaces. */
+DIWARP_EXPORT bool diwarp_is_group_ip(uint8_t family, const uint8_t *ip,
+                                      const struct diwarp_interface *interfaces, unsigned count);
+
 /* Of a device; groups that differ in `interface` count each. */
 #define DIWARP_MAX_GROUPS 64
 

@@ -22,6 +22,7 @@
 
 #include <linux/filter.h>
 
+#include "common/base/iov.h"
 #include "common/llp/control.h"
 #include "common/llp/udp_socket.h"
 
@@ -114,35 +115,18 @@ static int send_gso(struct dw_udp *udp, struct msghdr msg, const struct dw_llp_t
     return rc;
 }
 
-/* Describes the next `bytes` of a gather list whose first entry is used up to *used. Returns the
- * entries written and moves on. */
-static unsigned cut_piece(const struct iovec **iov, size_t *used, size_t bytes, struct iovec *piece)
-{
-    unsigned count = 0;
-    for (size_t take; bytes > 0; bytes -= take, *used += take) {
-        while (*used == (*iov)->iov_len) {
-            (*iov)++;
-            *used = 0;
-        }
-        const size_t left = (*iov)->iov_len - *used;
-        take = left < bytes ? left : bytes;
-        piece[count++] = (struct iovec){(char *)(*iov)->iov_base + *used, take};
-    }
-    return count;
-}
-
 /* Datagram by datagram. What the socket refuses after the first one counts as lost. */
 __attribute__((noinline)) static int send_apart(struct dw_udp *udp, struct msghdr msg,
                                                 const struct dw_llp_train *train)
 {
-    struct iovec piece[TRAIN_IOVS_MAX];
-    msg.msg_iov = piece;
+    struct iovec pieces[TRAIN_IOVS_MAX];
+    msg.msg_iov = pieces;
     const struct iovec *iov = train->iov;
-    size_t used = 0;
+    size_t offset = 0;
     for (uint32_t sent = 0, bytes; sent < train->total_bytes; sent += bytes) {
         const uint32_t left = train->total_bytes - sent;
         bytes = left < train->segment_bytes ? left : train->segment_bytes;
-        msg.msg_iovlen = cut_piece(&iov, &used, bytes, piece);
+        msg.msg_iovlen = dw_iov_slice(&iov, &offset, bytes, pieces);
         int rc = transmit(udp, &msg, train->to, bytes, bytes);
         if (rc < 0)
             return sent == 0 ? rc : 0;

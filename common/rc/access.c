@@ -4,49 +4,28 @@
 #include <stdlib.h>
 
 #include "common/base/copy.h"
+#include "common/base/iov.h"
 #include "common/rc/qp.h"
 
-/* The piece, of at most `bytes`, that begins at *offset of *list; both move on to its end. */
-static struct iovec next(const struct iovec **list, uint32_t *offset, uint32_t bytes)
+void dw_rc_scatter(const struct iovec *list, size_t offset, const uint8_t *from, size_t bytes)
 {
-    for (; *offset >= (*list)->iov_len; (*list)++)
-        *offset -= (uint32_t)(*list)->iov_len;
-    size_t here = (*list)->iov_len - *offset;
-    struct iovec piece = {(uint8_t *)(*list)->iov_base + *offset, here < bytes ? here : bytes};
-    *offset += (uint32_t)piece.iov_len;
-    return piece;
-}
-
-unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out)
-{
-    unsigned count = 0;
-    for (; bytes; bytes -= (uint32_t)out[count++].iov_len)
-        out[count] = next(&list, &offset, bytes);
-    return count;
-}
-
-void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *from, uint32_t bytes)
-{
-    while (bytes) {
-        struct iovec piece = next(&list, &offset, bytes);
+    for (struct iovec piece; bytes; bytes -= piece.iov_len) {
+        piece = dw_iov_next(&list, &offset, bytes);
         dw_copy(piece.iov_base, from, piece.iov_len);
         from += piece.iov_len;
-        bytes -= (uint32_t)piece.iov_len;
     }
 }
 
-bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
-                    uint32_t bytes)
+bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, size_t offset, size_t bytes)
 {
     uint8_t *buf = realloc(tail->buf, tail->bytes + bytes);
     if (!buf)
         return false;
     tail->buf = buf;
-    while (bytes) {
-        struct iovec piece = next(&list, &offset, bytes);
+    for (struct iovec piece; bytes; bytes -= piece.iov_len) {
+        piece = dw_iov_next(&list, &offset, bytes);
         dw_copy(buf + tail->bytes, piece.iov_base, piece.iov_len);
         tail->bytes += (uint32_t)piece.iov_len;
-        bytes -= (uint32_t)piece.iov_len;
     }
     return true;
 }
@@ -67,7 +46,7 @@ bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes)
     struct iovec whole = {ulpdu, bytes};
     struct dw_mpa_gather *gather = dw_rc_train_begin(qp->rc);
     if (dw_mpa_gather_fpdu(&qp->cursor.tx, gather, &whole, 1, 1) ||
-        !dw_rc_tail_add(&qp->tail, gather->pieces, 0, (uint32_t)gather->bytes))
+        !dw_rc_tail_add(&qp->tail, gather->pieces, 0, gather->bytes))
         return false;
     qp->rc->counters.rc_tx_fpdus++;
     qp->rc->device->served++;

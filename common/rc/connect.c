@@ -30,7 +30,7 @@ int dw_rc_frame_add(struct dw_rc_tail *tail, const struct diwarp_device *device,
     frame.private_data = private_data;
     frame.private_bytes += DW_RC_HELLO_BYTES;
     struct iovec whole = {buf, dw_mpa_frame_put(buf, &frame)};
-    return dw_rc_tail_add(tail, &whole, 0, (uint32_t)whole.iov_len) ? 0 : -ENOMEM;
+    return dw_rc_tail_add(tail, &whole, 0, whole.iov_len) ? 0 : -ENOMEM;
 }
 
 int dw_rc_frame_read(struct dw_stream *stream, struct dw_rc_startup *startup, enum dw_mpa_kind kind,

@@ -142,13 +142,10 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
                     uint32_t bytes);
 
 /* ---- memory (access.c) ---- */
-/* Bytes [offset, offset + bytes) of a list, which has them. Returns how many pieces. */
-unsigned dw_rc_slice(const struct iovec *list, uint32_t offset, uint32_t bytes, struct iovec *out);
-/* Copies to, or from, the list from its offset on; it has room for that, or that much. */
-void dw_rc_scatter(const struct iovec *list, uint32_t offset, const uint8_t *from, uint32_t bytes);
+/* Copies to the list from its offset on; it has room for that. */
+void dw_rc_scatter(const struct iovec *list, size_t offset, const uint8_t *from, size_t bytes);
 /* Appends these bytes of a list. False: no memory. */
-bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, uint32_t offset,
-                    uint32_t bytes);
+bool dw_rc_tail_add(struct dw_rc_tail *tail, const struct iovec *list, size_t offset, size_t bytes);
 /* Appends the FPDU of a ULPDU to the QP's tail, before all that is queued. False: no memory. */
 bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes);
 /* The train is empty. */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/iov.h"
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
@@ -183,8 +184,8 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     ddp->mo = cursor->offset;
     uint8_t head[DW_DDP_UNTAGGED_BYTES];
     struct iovec ulpdu[1 + DW_RC_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
-    const uint32_t skip = message.request ? 0 : cursor->offset;
-    const unsigned pieces = 1 + dw_rc_slice(message.list, skip, payload, ulpdu + 1);
+    size_t offset = message.request ? 0 : cursor->offset;
+    const unsigned pieces = 1 + dw_iov_slice(&message.list, &offset, payload, ulpdu + 1);
     const unsigned copied = payload <= DW_RC_COPY_BYTES ? pieces : 1;
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
         return -ENOSPC;
@@ -245,8 +246,7 @@ static bool on_sent(struct diwarp_rc_qp *qp, size_t taken)
     size_t end = 0;
     while (gone < train->count && (end < taken || whole))
         end = train->after[gone++].tx.at - qp->cursor.tx.at;
-    if (end > taken &&
-        !dw_rc_tail_add(&qp->tail, train->pieces, (uint32_t)taken, (uint32_t)(end - taken)))
+    if (end > taken && !dw_rc_tail_add(&qp->tail, train->pieces, taken, end - taken))
         return false;
     qp->rc->counters.rc_tx_fpdus += gone;
     qp->rc->device->served += gone;

@@ -128,8 +128,6 @@ void dw_probe_on_record_came(struct dw_peer *peer, uint8_t way);
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);
 /* It asked for parts of a record that had gone out. */
 void dw_probe_on_asked_again(struct dw_peer *peer);
-/* Length of the largest datagrams that do not seem to get through; 0: there are none. */
-uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer);
 /* Datagrams on the path have become shorter or longer. */
 void dw_probe_on_path(void *state, struct dw_path *path);
 /* Tells each QP of the service of the peer: any may wait for it. */

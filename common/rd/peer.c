@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llp/interface.h"
-
 /* Processes spoken with that a QP is forgotten by before others have the lock, 0.1 ms; with half of
  * them the pauses take as long. */
 #define SWEEP_LOOKS 1024

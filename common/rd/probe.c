@@ -31,7 +31,8 @@
 
 /* ---- datagrams that do not get through ---- */
 
-uint32_t dw_probe_stuck_bytes(const struct dw_peer *peer)
+/* Length of the largest that do not seem to; 0: there are none. */
+static uint32_t stuck_bytes(const struct dw_peer *peer)
 {
     const struct dw_datagram *oldest =
         dw_container(peer->sendwin.unacked.next, struct dw_datagram, tx.link);
@@ -50,7 +51,7 @@ static uint32_t pair_bytes(const struct dw_peer *peer, uint64_t now_ns)
     /* One that is silent says nothing of the path, and has to read them all one day. */
     const bool due = now_ns / DW_ASK_NS != contact->probe_sent_ns / DW_ASK_NS ||
                      (peer->pairs_lost && peer->pairs_lost < DW_OFTEN);
-    return due && contact->heard_ns >= contact->probe_sent_ns ? dw_probe_stuck_bytes(peer) : 0;
+    return due && contact->heard_ns >= contact->probe_sent_ns ? stuck_bytes(peer) : 0;
 }
 
 static void on_answer(struct dw_peer *peer)
@@ -88,7 +89,7 @@ void dw_probe_on_asked_again(struct dw_peer *peer)
 static bool is_too_narrow(struct dw_peer *peer)
 {
     const uint64_t limit_ns = dw_rd_of(peer)->port->device->attr.peer_timeout_ns;
-    if (!dw_probe_stuck_bytes(peer))
+    if (!stuck_bytes(peer))
         peer->pairs_lost = 0;
     return limit_ns && peer->pairs_lost >= PAIRS_LOST_MIN &&
            (peer->pairs_lost * DW_ASK_NS > limit_ns || peer->pairs_lost == UINT16_MAX);
@@ -330,8 +331,7 @@ static void on_pair_lost(struct dw_peer *peer, uint64_t now_ns)
         peer->pairs_lost++;
     if (peer->pairs_lost < DW_OFTEN)
         dw_timers_wake(peer, now_ns);
-    if (peer->pairs_lost >= DW_OFTEN &&
-        dw_path_on_black_hole(path, dw_probe_stuck_bytes(peer), now_ns)) {
+    if (peer->pairs_lost >= DW_OFTEN && dw_path_on_black_hole(path, stuck_bytes(peer), now_ns)) {
         dw_rd_of(peer)->counters->paths_narrowed++;
         dw_probe_on_path(dw_rd_of(peer), path);
     }
@@ -398,7 +398,7 @@ static uint64_t patience_ns(const struct dw_peer *peer)
 void dw_peer_tell(const struct dw_peer *peer, enum diwarp_wc_opcode opcode, enum diwarp_gone why)
 {
     const uint32_t detail = why == DIWARP_GONE_NOT_SENT    ? peer->send_error
-                            : why == DIWARP_GONE_TOO_LARGE ? dw_probe_stuck_bytes(peer)
+                            : why == DIWARP_GONE_TOO_LARGE ? stuck_bytes(peer)
                                                            : 0;
     dw_foreach (qp, struct diwarp_qp, link, &dw_rd_of(peer)->port->qps) {
         const struct diwarp_wc wc = {
@@ -447,7 +447,7 @@ static void ask_silent(struct dw_peer *peer, uint64_t now_ns)
     if (due || pair_bytes(peer, now_ns)) /* this though it is heard */
         dw_probe(peer, now_ns);
     dw_timers_watch(peer);
-    if (dw_probe_stuck_bytes(peer))
+    if (stuck_bytes(peer))
         dw_timers_wake(peer, now_ns + DW_ASK_NS);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/llp/interface.h"
+#include "common/wire/bytes.h"
 
 /* Groups of one run, and receive calls for each: as many again wait for the next run, which is soon
  * while there is something. */
@@ -36,26 +37,29 @@ static size_t ip_bytes(const struct diwarp_group *id)
     return id->family == AF_INET6 ? 16 : 4;
 }
 
-static bool is_multicast(const struct diwarp_group *id)
+static bool is_broadcast_of(uint32_t ip, const struct diwarp_interface *interface)
 {
-    return id->family == AF_INET6 ? id->ip[0] == 0xff : id->ip[0] >> 4 == 0xe;
+    return interface->family == AF_INET && interface->prefix_bits < 31 &&
+           ip == (dw_get_be32(interface->ip) | UINT32_MAX >> interface->prefix_bits);
 }
 
-/* The broadcast address of its network. */
-static bool is_broadcast_of(const struct diwarp_group *id, const struct diwarp_interface *interface)
+bool diwarp_is_group_ip(uint8_t family, const uint8_t *ip,
+                        const struct diwarp_interface *interfaces, unsigned count)
 {
-    uint32_t own, ip;
-    memcpy(&own, interface->ip, sizeof own);
-    memcpy(&ip, id->ip, sizeof ip);
-    return id->family == AF_INET && interface->family == AF_INET && interface->prefix_bits < 31 &&
-           ntohl(ip) == (ntohl(own) | UINT32_MAX >> interface->prefix_bits);
+    if (family == AF_INET6)
+        return IN6_IS_ADDR_MULTICAST(ip);
+    const uint32_t ipv4 = dw_get_be32(ip);
+    bool group = IN_MULTICAST(ipv4);
+    for (unsigned i = 0; i < count; i++)
+        group |= is_broadcast_of(ipv4, &interfaces[i]);
+    return group;
 }
 
 static bool leads_to(const struct diwarp_interface *interface, const struct diwarp_group *id)
 {
     const bool named = !id->interface[0] || !strncmp(interface->name, id->interface, 16);
     return named && interface->family == id->family &&
-           (is_multicast(id) || is_broadcast_of(id, interface));
+           diwarp_is_group_ip(id->family, id->ip, interface, 1);
 }
 
 static bool is_same(const struct diwarp_group *a, const struct diwarp_group *b)
@@ -77,21 +81,13 @@ static int sends_by(const struct diwarp_device *device, const struct diwarp_grou
     return found;
 }
 
-static bool has_broadcast(const struct diwarp_device *device, const struct diwarp_group *id)
-{
-    bool any = false;
-    for (unsigned i = 0; i < device->interface_count; i++)
-        any |= is_broadcast_of(id, &device->interfaces[i]);
-    return any;
-}
-
 /* 0: QPs of that kind may have to do with that group. */
 static int check(const struct diwarp_qp *qp, const struct diwarp_group *id)
 {
     const struct diwarp_device *device = qp->port->device;
     if (qp->attr.type != DIWARP_QPT_UD || !id->token || !id->port ||
         (id->family != AF_INET && id->family != AF_INET6) ||
-        (!is_multicast(id) && !has_broadcast(device, id)))
+        !diwarp_is_group_ip(id->family, id->ip, device->interfaces, device->interface_count))
         return -EINVAL;
     if (qp->port->datagrams.seal.auth || !qp->port->datagrams.llp->ops->open_group)
         return -EOPNOTSUPP;
@@ -261,8 +257,8 @@ static int open_socket(struct dw_port *port, struct group *group)
         if (!known)
             interfaces[count++] = index;
     }
-    return llp->ops->open_group(llp, &addr, interfaces, is_multicast(&group->id) ? count : 0,
-                                &group->socket.llp);
+    const bool multicast = diwarp_is_group_ip(addr.family, addr.ip, NULL, 0);
+    return llp->ops->open_group(llp, &addr, interfaces, multicast ? count : 0, &group->socket.llp);
 }
 
 /* One without members. */

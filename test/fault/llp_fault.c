@@ -8,12 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/llp/socket.h"
 #include "common/open.h"
 #include "test/fault/llp_fault.h"
+#include "test/net/clock.h"
+#include "test/unit/random.h"
 
 #define DEFAULT_DELAY_NS UINT64_C(1000000)
 /* Datagrams held at once; beyond it they pass unhindered. */
@@ -131,26 +132,10 @@ int dw_fault_parse(const char *text, struct dw_fault_plan *plan, struct diwarp_d
 
 /* ---- chance ------------------------------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t random_next(struct fault *fault)
-{
-    uint64_t z = fault->random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 /* Draws always, so that the faults of one kind do not depend on the others' probabilities. */
 static bool strikes(struct fault *fault, double probability)
 {
-    return (double)(random_next(fault) >> 11) * 0x1.0p-53 < probability;
-}
-
-static uint64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    return (double)(random_next(&fault->random_state) >> 11) * 0x1.0p-53 < probability;
 }
 
 /* ---- send --------------------------------------------------------------------------------- */
@@ -226,7 +211,7 @@ static int send_datagram(struct fault *fault, const struct dw_llp_addr *to, uint
     bool reorder = strikes(fault, plan->reorder);
     bool corrupt = strikes(fault, plan->corrupt);
     bool delay = strikes(fault, plan->delay);
-    uint64_t detail = random_next(fault);
+    uint64_t detail = random_next(&fault->random_state);
 
     counts->datagrams++;
     if (drop) {
@@ -405,7 +390,7 @@ int dw_fault_wrap(struct dw_llp *inner, const struct dw_fault_plan *plan, uint64
     fault->llp.told = true;
     fault->inner = inner;
     fault->plan = *plan;
-    fault->now_ns = now_ns ? now_ns : monotonic_ns;
+    fault->now_ns = now_ns ? now_ns : clock_ns;
     fault->random_state = plan->seed;
     if (!plan->exact) {
         fault->random_state ^= (uint64_t)getpid() << 32;

@@ -26,23 +26,15 @@
 static const size_t sizes[] = {1, 1000, 40000, 300000, 4194304};
 #define SIZE_COUNT (sizeof(sizes) / sizeof(sizes[0]))
 
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Without MPI: another thread writes the buffer, if any does. */
 static bool arrives(const unsigned char *buf, const unsigned char *expected, size_t size,
                     double patience_s)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
-    double end = seconds() + patience_s;
+    double end = mt_host_clock_s() + patience_s;
 
     while (memcmp(buf, expected, size)) {
-        if (seconds() > end)
+        if (mt_host_clock_s() > end)
             return false;
         nanosleep(&pause, NULL);
         __asm__ volatile("" ::: "memory");

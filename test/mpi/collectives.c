@@ -24,14 +24,6 @@ static struct mt_key key(int src, int dst, size_t bytes)
 
 /* ---- barrier and broadcast ---------------------------------------------------------------- */
 
-static double host_clock_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* No one may leave before the last, who is late, has come; only ranks of one host can compare
  * clocks. */
 static void test_barrier(void)
@@ -48,9 +40,9 @@ static void test_barrier(void)
     MPI_Comm_free(&host);
     if (rank == size - 1)
         mt_sleep_ms(30);
-    came = host_clock_s();
+    came = mt_host_clock_s();
     MPI_Barrier(comm);
-    left = host_clock_s();
+    left = mt_host_clock_s();
     MPI_Allreduce(&came, &last, 1, MPI_DOUBLE, MPI_MAX, comm);
     MT_CHECK(on_host < size || left >= last, "left a Barrier %.6f s before another rank came",
              last - left);

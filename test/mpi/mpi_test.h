@@ -87,6 +87,15 @@ __attribute__((format(printf, 1, 2))) static inline void mt_phase(const char *fm
         fprintf(stderr, "%s: %8.3f s %s\n", mt.name, MPI_Wtime() - mt.started_s, mt.phase);
 }
 
+/* The same for all ranks of a host, which MPI_Wtime() need not be. */
+static inline double mt_host_clock_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
 /* ---- start and end ------------------------------------------------------------------------ */
 
 static inline const char *mt_option_value(int argc, char **argv, int *i)

@@ -24,6 +24,13 @@ static inline void forged_pair_close(void)
     pair_close(&pair);
 }
 
+static inline int forged_pair_teardown(void **state)
+{
+    (void)state;
+    forged_pair_close();
+    return 0;
+}
+
 static inline void forge_hello(void)
 {
     forge_begin(&forger);

@@ -7,6 +7,7 @@
  * second.
  */
 #include "test/net/bottleneck.h"
+#include "test/net/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,13 +178,6 @@ static int open_device(const char *place)
     close(home);
     close(space);
     return device;
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
 static void receive(int device, struct bottleneck *link)

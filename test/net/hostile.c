@@ -34,6 +34,7 @@
 #include "common/wire/crc32c.h"
 #include "common/wire/ddp.h"
 #include "common/wire/llp_header.h"
+#include "test/net/clock.h"
 #include "test/unit/random.h"
 
 #define NS_PER_S     1000000000ull
@@ -65,14 +66,6 @@ static void die(const char *format, ...)
     va_end(list);
     fprintf(stderr, ": %s\n", strerror(errno));
     exit(2);
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 static long number(const char *text)
@@ -128,11 +121,11 @@ static void send_at_rate(make_datagram *make, struct sockaddr_in to, long rate, 
     static struct iovec places[TURN_MOST];
     static struct mmsghdr messages[TURN_MOST];
     const int fd = udp_socket();
-    const uint64_t began_ns = now_ns();
+    const uint64_t began_ns = clock_ns();
 
     signal(SIGTERM, on_signal);
     for (uint64_t spent_ns;
-         !ended && (spent_ns = now_ns() - began_ns) < (uint64_t)seconds * NS_PER_S;) {
+         !ended && (spent_ns = clock_ns() - began_ns) < (uint64_t)seconds * NS_PER_S;) {
         const uint64_t due = spent_ns * (uint64_t)rate / NS_PER_S;
         unsigned count = 0, gone = 0;
         for (; count < TURN_MOST && sent < due; count++, sent++) {
@@ -263,10 +256,10 @@ static void replay(const char *interface, const char *path, long seconds)
     static uint8_t packet[65536];
     const int in = packet_socket(interface), out = udp_socket();
     const uint16_t own_port = bind_any(out);
-    const uint64_t end_ns = now_ns() + (uint64_t)seconds * NS_PER_S;
+    const uint64_t end_ns = clock_ns() + (uint64_t)seconds * NS_PER_S;
     struct pollfd readable = {.fd = in, .events = POLLIN};
 
-    while (now_ns() < end_ns) {
+    while (clock_ns() < end_ns) {
         struct datagram datagram;
         const ssize_t bytes =
             poll(&readable, 1, 100) == 1 ? recv(in, packet, sizeof packet, 0) : -1;

@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test/net/clock.h"
+
 #define CHUNK_BYTES (128u << 10)
 #define SECOND_NS   1000000000ull
 #define PERIOD_NS   1000000ull
@@ -46,13 +48,6 @@ static void usage(void)
           "       neighbour_flow ping ADDRESS SECONDS\n",
           stderr);
     exit(2);
-}
-
-static uint64_t clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
 static unsigned number(const char *text, unsigned most)

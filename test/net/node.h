@@ -11,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/include/diwarp.h"
+#include "test/net/clock.h"
 
 #define MS 1000000ull
 
@@ -34,14 +34,6 @@ struct node {
     void (*on_wc)(struct node *node, const struct diwarp_wc *wc);
     void *arg; /* of the test */
 };
-
-static inline uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static inline struct diwarp_device_attr loopback_attr(uint32_t rank)
 {

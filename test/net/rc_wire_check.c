@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "common/include/diwarp_rc.h"
-#include "common/wire/rdmap.h"
+#include "test/net/clock.h"
 #include "test/net/rc_record.h"
 
 #define PATIENCE_NS   60000000000ull
@@ -70,14 +70,6 @@ struct world {
     struct diwarp_listener *listener; /* of the second */
     struct rc_record record;
 };
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- running ------------------------------------------------------------------------------ */
 

@@ -12,98 +12,15 @@
 
 #include <cmocka.h>
 
-#include "common/include/diwarp_ud.h"
 #include "common/include/diwarp_group.h"
-#include "common/include/diwarp_helper.h"
-#include "common/include/diwarp_rc.h"
 #include "test/fault/llp_fault.h"
-#include "test/net/failing_libc.h"
-#include "test/net/node.h"
+#include "test/net/starving_ends.h"
 
-#define SENDS        24
-#define SEND_BYTES   9000u
-#define RECORD_BYTES 200000u
-/* Of a run in which memory does not come back: more calls are refused in none. */
-#define STARVING_NS (5 * MS)
-/* The longest that a peer may be waited for that cannot answer for lack of memory. */
-#define TIMEOUT_NS (200 * MS)
+#define SENDS      24
+#define SEND_BYTES 9000u
 
-struct end {
-    struct diwarp_device *device;
-    struct diwarp_pd *pd;
-    struct diwarp_cq *cq;
-    struct diwarp_qp *qp;
-    struct diwarp_ah *ah;
-    struct diwarp_mr *mr;
-    struct diwarp_helper *helper;
-    struct diwarp_listener *listener;
-    struct diwarp_rc_qp *rc_qp;
-    struct diwarp_address address;
-    /* What has completed. */
-    unsigned done, failed, recvs, gone, requests, connects, disconnects;
-    struct diwarp_connect_request *request;
-    bool lost; /* a completion, for want of memory */
-};
-
-static struct end a, b;
-static uint8_t local[RECORD_BYTES], remote[RECORD_BYTES], inbox[SENDS][SEND_BYTES];
+static uint8_t local[RECORD_BYTES], inbox[SENDS][SEND_BYTES];
 static uint64_t answer;
-static unsigned posted;
-
-/* ---- opening and closing: each step may fail ---- */
-
-static int run_nothing(void *arg)
-{
-    (void)arg;
-    return -EBUSY;
-}
-
-static int open_end(struct end *end, uint32_t rank)
-{
-    struct diwarp_device_attr attr = loopback_attr(rank);
-    struct diwarp_diagnosis why = {.text = ""};
-
-    attr.threaded = true;
-    attr.datagram_max_bytes = 1472;
-    attr.peer_timeout_ns = TIMEOUT_NS;
-    int rc = diwarp_open_device(&attr, &end->device, &why);
-    if (rc) {
-        assert_true(why.text[0]);
-        return rc;
-    }
-    end->pd = diwarp_alloc_pd(end->device);
-    end->cq = diwarp_create_cq(end->device, 16);
-    if (!end->pd || !end->cq)
-        return -ENOMEM;
-    end->mr = diwarp_reg_mr(end->pd, remote, sizeof remote,
-                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
-    const struct diwarp_helper_attr helper_attr = {
-        .cq = end->cq, .run = run_nothing, .look_ns = 1000 * MS};
-    return end->mr ? diwarp_start_helper(&helper_attr, &end->helper) : -ENOMEM;
-}
-
-static void close_end(struct end *end)
-{
-    if (end->helper)
-        diwarp_stop_helper(end->helper);
-    if (end->qp)
-        diwarp_destroy_qp(end->qp);
-    if (end->rc_qp)
-        diwarp_destroy_rc_qp(end->rc_qp);
-    if (end->listener)
-        diwarp_destroy_listener(end->listener);
-    if (end->ah)
-        diwarp_destroy_ah(end->ah);
-    if (end->mr)
-        diwarp_dereg_mr(end->mr);
-    if (end->cq)
-        diwarp_destroy_cq(end->cq);
-    if (end->pd)
-        diwarp_dealloc_pd(end->pd);
-    if (end->device)
-        diwarp_close_device(end->device);
-}
 
 static int open_qp(struct end *end, enum diwarp_qp_type type)
 {
@@ -127,99 +44,7 @@ static int open_datagram_pair(enum diwarp_qp_type type)
     return rc ? rc : diwarp_create_ah(b.qp, &a.address, &b.ah);
 }
 
-/* ---- running ---- */
-
-static void take(struct end *end, const struct diwarp_wc *wc)
-{
-    const bool ok = wc->wc.status == IBV_WC_SUCCESS;
-    switch ((int)wc->wc.opcode) {
-    case IBV_WC_RECV:
-        end->recvs++;
-        break;
-    case DIWARP_WC_RECORD:
-        end->recvs++;
-        diwarp_release_record(wc->record);
-        break;
-    case DIWARP_WC_RELEASE:
-        break;
-    case DIWARP_WC_PEER_GONE:
-        end->gone++;
-        break;
-    case DIWARP_WC_CONNECT_REQUEST:
-        end->request = wc->request;
-        end->requests++;
-        break;
-    case DIWARP_WC_CONNECTED:
-        end->connects++;
-        break;
-    case DIWARP_WC_DISCONNECTED:
-        end->disconnects++;
-        break;
-    default:
-        end->done++;
-        end->failed += !ok;
-        if (wc->wc.wr_id == DIWARP_SEND_HOLD) {
-            const int rc = diwarp_post_release(end->qp, wc->read_id, "bye", 3);
-            assert_true(!rc || failing.refused);
-            assert_true(!rc || rc == -ENOMEM || (rc == -EINVAL && !ok));
-        }
-    }
-}
-
-static void poll_end(struct end *end)
-{
-    struct diwarp_wc wcs[8];
-    const int n = end->cq && !end->lost ? diwarp_poll_cq(end->cq, 8, wcs) : 0;
-
-    assert_true(n >= 0 || (n == -ENOMEM && failing.refused));
-    end->lost |= n < 0;
-    for (int i = 0; i < n; i++)
-        take(end, &wcs[i]);
-}
-
-static bool is_over(void)
-{
-    return a.gone || b.gone || a.lost || b.lost || a.disconnects || b.disconnects;
-}
-
-/* Polls both until the truth holds or neither can go on; fails the test where that takes too long.
- * While memory does not come back it gives up soon. */
-#define POLL_UNTIL(truth)                                                                        \
-    do {                                                                                         \
-        const uint64_t began_ns = clock_ns();                                                    \
-        while (!(truth) && !is_over()) {                                                         \
-            const uint64_t spent_ns = clock_ns() - began_ns;                                     \
-            poll_end(&a);                                                                        \
-            poll_end(&b);                                                                        \
-            if (failing.forever && failing.refused && spent_ns > STARVING_NS)                    \
-                break;                                                                           \
-            if (spent_ns > WAIT_NS)                                                              \
-                fail_msg("call %u (%s) refused: in vain: %s (%u of %u done, %u received)",       \
-                         failing.at, failing.refused ? failing.refused : "none", #truth, a.done, \
-                         posted, b.recvs);                                                       \
-        }                                                                                        \
-    } while (0)
-
-/* Whether a call of which `rc` is the result is to be made again: there may be memory now. */
-static bool again(int rc, unsigned *tries)
-{
-    if (rc != -ENOMEM || is_over() || ++*tries > 3)
-        return false;
-    assert_non_null(failing.refused);
-    poll_end(&a);
-    poll_end(&b);
-    return true;
-}
-
-/* Whether it did its work. It must, unless what is refused stays refused. */
-static bool succeeded(int rc, const char *what)
-{
-    const bool gone = failing.refused && (rc == -EHOSTUNREACH || rc == -ENOTCONN);
-    if (rc && !gone && !(failing.forever && failing.refused))
-        fail_msg("call %u (%s) refused: %s: %d", failing.at,
-                 failing.refused ? failing.refused : "none", what, rc);
-    return !rc;
-}
+/* ---- posting ---- */
 
 static int post_to_b_once(enum ibv_wr_opcode opcode, void *addr, uint32_t length, unsigned flags)
 {

@@ -21,13 +21,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    forged_pair_close();
-    return 0;
-}
-
 static void assert_still_works(void)
 {
     unsigned sends = pair.a.sends, recvs = pair.b->recvs, reads = pair.a.reads;
@@ -439,7 +432,7 @@ static void requests__refused_end_in_an_error(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, forged_pair_teardown)
     const struct CMUnitTest tests[] = {
         TEST(garbage__of_any_length),
         TEST(datagram__too_short),

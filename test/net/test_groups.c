@@ -10,75 +10,12 @@
 
 #include <cmocka.h>
 
-#include "common/include/diwarp_ud.h"
-#include "common/include/diwarp_group.h"
-#include "test/net/forge.h"
-#include "test/net/node.h"
+#include "test/net/group_members.h"
 
-#define QKEY  0x1234
-#define STAG  0x600d
 #define QUIET (50 * MS)
 /* The best of so many. A sleep that nothing ends lasts a second. */
 #define TRIES        10
 #define WAKE_MOST_NS (100 * MS)
-
-static uint8_t buf_a[1 << 20], buf_b[1 << 20], buf_c[1 << 20];
-
-/* A port that nobody has: tests of other programs may run beside this one. */
-static struct diwarp_group new_group(uint8_t last)
-{
-    struct diwarp_group group = {.family = AF_INET, .ip = {239, 255, 77, last}, .token = 0x70ce4};
-    struct sockaddr_in name = {.sin_family = AF_INET};
-    socklen_t len = sizeof name;
-    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
-
-    assert_int_equal(bind(fd, (struct sockaddr *)&name, len), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
-    close(fd);
-    group.port = ntohs(name.sin_port);
-    return group;
-}
-
-static void open_one(struct node *node, uint32_t rank, bool block_self)
-{
-    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_UD);
-    struct diwarp_device_attr attr = loopback_attr(rank);
-
-    attr.datagram_max_bytes = 1472;
-    qp_attr.qkey = QKEY;
-    qp_attr.record_time_ns = 200 * MS;
-    qp_attr.block_self = block_self;
-    node_open(node, &attr, &qp_attr);
-}
-
-/* A sender and two members, each of a device of its own. */
-struct three {
-    struct node a, b, c;
-    struct diwarp_group group;
-    struct diwarp_ah *to_group;
-};
-
-static void three_open(struct three *three)
-{
-    open_one(&three->a, 1, false);
-    open_one(&three->b, 2, false);
-    open_one(&three->c, 3, false);
-    three->group = new_group(1);
-    assert_int_equal(diwarp_create_group_ah(three->a.qp, &three->group, &three->to_group), 0);
-}
-
-static void attach(struct node *node, const struct diwarp_group *group)
-{
-    assert_int_equal(diwarp_attach_group(node->qp, group, NULL, 0), 0);
-}
-
-static void three_close(struct three *three)
-{
-    diwarp_destroy_ah(three->to_group);
-    node_close(&three->a);
-    node_close(&three->b);
-    node_close(&three->c);
-}
 
 static int send_to(struct node *node, struct diwarp_ah *ah, uint32_t length, uint32_t qkey)
 {
@@ -180,22 +117,6 @@ static void group_send__of_another_q_key_or_token_is_dropped(void **state)
     three_close(&three);
 }
 
-/* One of rank 9, who knows the group's token and Q_Key. */
-static void forger_to_group(struct forger *forger, const struct three *three)
-{
-    struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(three->group.port)};
-    const struct in_addr interface = {htonl(INADDR_LOOPBACK)};
-
-    forger_open(forger, &three->b.address, DW_LLP_UD, 9);
-    memcpy(&name.sin_addr, three->group.ip, 4);
-    assert_int_equal(
-        setsockopt(forger->fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface), 0);
-    assert_int_equal(connect(forger->fd, (struct sockaddr *)&name, sizeof name), 0);
-    forger->header.token = three->group.token;
-    forger->header.psn = QKEY;
-    forger->header.dst_qpn = DW_QPN_GROUP;
-}
-
 /* A datagram to the port that names the group; and one to the group that names a QP. */
 static void group_datagram__that_is_not_for_all_is_dropped(void **state)
 {
@@ -282,123 +203,6 @@ static void group_send__to_the_senders_own_device(void **state)
         diwarp_destroy_ah(ah);
         node_close(&node);
     }
-}
-
-/* ---- Write-Record ---------------------------------------------------------------------------- */
-
-static int write_to(struct three *three, uint32_t length, uint32_t stag, uint64_t offset)
-{
-    struct ibv_sge sge = {.addr = (uintptr_t)buf_a, .length = length};
-    struct diwarp_send_wr wr = {
-        .wr = {.sg_list = &sge,
-               .num_sge = 1,
-               .opcode = IBV_WR_RDMA_WRITE,
-               .wr.rdma = {.rkey = stag, .remote_addr = offset}},
-        .ah = three->to_group,
-    };
-    return diwarp_post_send(three->a.qp, &wr);
-}
-
-static struct diwarp_mr *attach_window(struct node *node, const struct diwarp_group *group,
-                                       uint8_t *buf, size_t bytes)
-{
-    struct diwarp_mr *mr = diwarp_reg_mr_iova(node->pd, buf, bytes, node->address.name.rank,
-                                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    assert_non_null(mr);
-    assert_int_equal(diwarp_attach_group(node->qp, group, mr, STAG), 0);
-    return mr;
-}
-
-static void group_record__comes_to_each_members_region(void **state)
-{
-    (void)state;
-    struct diwarp_record_info info;
-    struct three three;
-    three_open(&three);
-    struct diwarp_mr *mr_b = attach_window(&three.b, &three.group, buf_b, sizeof buf_b);
-    struct diwarp_mr *mr_c = attach_window(&three.c, &three.group, buf_c, sizeof buf_c);
-
-    for (unsigned i = 0; i < 5; i++) {
-        struct node *nodes[] = {&three.b, &three.c};
-        const uint8_t *bufs[] = {buf_b, buf_c};
-        fill(buf_a, 50000, i);
-        assert_int_equal(write_to(&three, 50000, STAG, 1000 * i), 0);
-        RUN_UNTIL(three.b.records == i + 1 && three.c.records == i + 1, &three.b, &three.c);
-        for (unsigned k = 0; k < 2; k++) {
-            diwarp_query_record(nodes[k]->last.record, &info);
-            assert_true(info.full);
-            assert_ptr_equal(info.addr, bufs[k] + 1000 * i);
-            assert_int_equal(nodes[k]->last.group, three.group.token);
-            assert_filled(bufs[k] + 1000 * i, 50000, i);
-            diwarp_release_record(nodes[k]->last.record);
-        }
-    }
-    diwarp_dereg_mr(mr_b);
-    diwarp_dereg_mr(mr_c);
-    three_close(&three);
-}
-
-/* Beyond the region, another STag, even the region's own, and one that is gone. */
-static void group_record__outside_its_window_is_dropped(void **state)
-{
-    (void)state;
-    struct three three;
-    three_open(&three);
-    struct diwarp_mr *mr = attach_window(&three.b, &three.group, buf_b, 5000);
-    attach(&three.c, &three.group);
-    const struct {
-        uint32_t stag;
-        uint64_t offset;
-    } bad[] = {{STAG, 4901},
-               {STAG, 5001},
-               {STAG, UINT64_MAX - 50},
-               {STAG, -(uint64_t)(uintptr_t)buf_b},
-               {STAG + 1, 0},
-               {mr->stag, (uintptr_t)buf_b}};
-    const unsigned count = sizeof bad / sizeof *bad;
-
-    memset(buf_b, 0xee, 5200);
-    for (unsigned i = 0; i < count; i++) {
-        assert_int_equal(write_to(&three, 100, bad[i].stag, bad[i].offset), 0);
-        RUN_UNTIL(three.b.counters->drop_stag == i + 1, &three.b);
-    }
-    diwarp_dereg_mr(mr);
-    assert_int_equal(write_to(&three, 100, STAG, 0), 0);
-    RUN_UNTIL(three.b.counters->drop_stag == count + 1, &three.b);
-    RUN_UNTIL(three.c.counters->drop_stag == count + 1, &three.c);
-    for (unsigned i = 0; i < 5200; i++)
-        assert_int_equal(buf_b[i], 0xee);
-    three_close(&three);
-}
-
-/* Nobody can be asked for memory by way of a group, nor would one know who answers. */
-static void group_read__is_refused(void **state)
-{
-    (void)state;
-    static struct forger forger;
-    const struct dw_ddp_header ddp = {
-        .opcode = DW_RDMAP_READ_REQUEST, .last = true, .qn = DW_QN_REQUEST, .msn = 1};
-    const uint8_t request[DW_READ_REQUEST_BYTES] = {0};
-    struct three three;
-    three_open(&three);
-    struct diwarp_mr *mr = attach_window(&three.b, &three.group, buf_b, 5000);
-    assert_int_equal(post(&three.a, three.to_group, IBV_WR_RDMA_READ, buf_a, 100, 0, 0, mr, 0),
-                     -EINVAL);
-
-    forger_to_group(&forger, &three);
-    forge_begin(&forger);
-    forge_segment(&forger, &ddp, request, sizeof request, NULL, 0);
-    forge_send(&forger);
-    RUN_UNTIL(three.b.counters->drop_stag == 1, &three.b);
-    /* An answer, of which the id was the reader's. */
-    forger.header.number++;
-    forge_begin(&forger);
-    forge_write_record(&forger, 1, STAG, 0, 0, 100, buf_a, 100);
-    forge_send(&forger);
-    RUN_UNTIL(three.b.counters->drop_header == 1, &three.b);
-    forger_close(&forger);
-    diwarp_dereg_mr(mr);
-    three_close(&three);
 }
 
 /* ---- bounds and errors ----------------------------------------------------------------------- */
@@ -555,9 +359,6 @@ int main(void)
         cmocka_unit_test(group_datagram__that_is_not_for_all_is_dropped),
         cmocka_unit_test(group_member__gets_nothing_once_detached_or_destroyed),
         cmocka_unit_test(group_send__to_the_senders_own_device),
-        cmocka_unit_test(group_record__comes_to_each_members_region),
-        cmocka_unit_test(group_record__outside_its_window_is_dropped),
-        cmocka_unit_test(group_read__is_refused),
         cmocka_unit_test(group__of_bad_parameters_is_refused),
         cmocka_unit_test(group__no_more_than_the_bound),
         cmocka_unit_test(group__with_authentication_is_refused),

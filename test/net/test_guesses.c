@@ -28,13 +28,6 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    forged_pair_close();
-    return 0;
-}
-
 /* Takes what b has answered, so that b does not find the forger silent. */
 static void hear_all(void)
 {
@@ -174,7 +167,7 @@ static void stag__of_another_peer(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, forged_pair_teardown)
     const struct CMUnitTest tests[] = {
         TEST(token__guessed),
         TEST(stag__guessed),

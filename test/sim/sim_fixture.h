@@ -183,6 +183,29 @@ static inline void fixture_assert_status(const struct fixture *f, unsigned node,
     assert_int_equal(wc->wc.status, status);
 }
 
+/* A Send of one byte from node 0 to node 1. */
+static inline void fixture_post_small(struct fixture *f, uint64_t wr_id)
+{
+    uint8_t data = 0;
+    assert_int_equal(fixture_post(f, 0, 1, wr_id, IBV_WR_SEND, 0, &data, 1, NULL), 0);
+}
+
+/* A filter: each datagram comes twice. */
+static inline enum sim_verdict fixture_repeat_all(void *world, const struct sim_endpoint *from,
+                                                  const uint8_t *buf, uint32_t bytes)
+{
+    (void)world, (void)from, (void)buf, (void)bytes;
+    return SIM_REPEAT;
+}
+
+/* A filter: the first Send with immediate data, by f->hits, is lost. */
+static inline enum sim_verdict fixture_lose_send(void *world, const struct sim_endpoint *from,
+                                                 const uint8_t *buf, uint32_t bytes)
+{
+    const struct seen_datagram seen = fixture_parse(from, buf, bytes);
+    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
+}
+
 /* malloc'd: payload `id`. */
 static inline uint8_t *fixture_payload(uint32_t id, size_t bytes)
 {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "test/unit/random.h"
+
 #define FIRST_PORT             40000
 #define IPV4_UDP_HEADERS_BYTES 28
 #define BELIEVED_NS            600000000000ull
@@ -13,17 +15,9 @@
 
 /* ---- randomness ---- */
 
-uint64_t sim_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-}
-
 uint64_t sim_random_below(uint64_t *state, uint64_t limit)
 {
-    return sim_random(state) % limit;
+    return random_next(state) % limit;
 }
 
 bool sim_random_permille(uint64_t *state, uint32_t permille)

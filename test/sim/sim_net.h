@@ -120,7 +120,6 @@ void sim_net_deliver(struct sim_net *net);
 /* DW_NEVER: nothing is in flight. */
 uint64_t sim_net_next_ns(const struct sim_net *net);
 
-uint64_t sim_random(uint64_t *state);
 /* In [0, limit), limit > 0. */
 uint64_t sim_random_below(uint64_t *state, uint64_t limit);
 bool sim_random_permille(uint64_t *state, uint32_t permille);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/rel/record.h"
 #include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_world.h"

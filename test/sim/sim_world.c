@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "test/unit/random.h"
+
 /* Of a node with so many records all are looked at in one step of so many. */
 #define CHECK_RECORDS_MAX 1000
 #define CHECK_SELDOM      256
@@ -38,7 +40,7 @@ static const uint8_t *pattern_at(uint32_t id, uint64_t from, size_t *bytes)
     if (!filled) {
         uint64_t state = 1;
         for (size_t i = 0; i < PATTERN_BYTES; i++)
-            pattern[i] = (uint8_t)sim_random(&state);
+            pattern[i] = (uint8_t)random_next(&state);
         filled = true;
     }
     size_t at = (size_t)(((uint64_t)id * 7919 + from) % PATTERN_BYTES);
@@ -131,7 +133,7 @@ void sim_node_open(struct sim_world *world, unsigned index)
         .now_ns = virtual_now_ns,
         .open_llp = open_llp,
         .arg = node,
-        .seed = sim_random(&world->random_state) | 1,
+        .seed = random_next(&world->random_state) | 1,
         .first_serial = config->first_serial,
         .rest_ns = config->rest_ns,
         .forget_ns = config->forget_ns,

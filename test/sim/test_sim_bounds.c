@@ -98,13 +98,6 @@ static void assembly__of_a_message_behind_a_lost_one(void **state)
 
 /* ---- records ---- */
 
-static enum sim_verdict lose_sends(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                   uint32_t bytes)
-{
-    struct seen_datagram seen = fixture_parse(from, buf, bytes);
-    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
-}
-
 /* The request is acknowledged at once, for there is a gap before it; then the reader dies. */
 static void source__without_a_grant__its_reader_dies(void **state)
 {
@@ -114,7 +107,7 @@ static void source__without_a_grant__its_reader_dies(void **state)
     fixture_open(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     struct diwarp_mr *other = fixture_reg(f, 2, remote, RECORD_BYTES);
-    f->world.net.filter = lose_sends;
+    f->world.net.filter = fixture_lose_send;
     fixture_widen(f, 0, 2);
     f->world.nodes[2].paused_until_ns = DW_NEVER;
     assert_int_equal(fixture_post(f, 0, 2, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, other), 0);

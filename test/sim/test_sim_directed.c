@@ -56,13 +56,6 @@ static enum sim_verdict lose_status(void *world, const struct sim_endpoint *from
     return lose_control(world, from, buf, bytes, DW_RECORD_STATUS);
 }
 
-static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                   uint32_t bytes)
-{
-    (void)world, (void)from, (void)buf, (void)bytes;
-    return SIM_REPEAT;
-}
-
 /* ---- one RDMA operation from node 0 to node 1 under a filter ---- */
 
 struct transfer {
@@ -183,7 +176,7 @@ static void everything__repeated__each_once(void **state)
     uint64_t word = 0, original = 77;
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     fixture_open(f);
-    f->world.net.filter = repeat_all;
+    f->world.net.filter = fixture_repeat_all;
     struct diwarp_mr *word_mr = fixture_reg(f, 1, &word, sizeof word);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
     for (uint64_t i = 0; i < 50; i++)

@@ -8,8 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rel/ranges.h"
-#include "common/rd/parts.h"
 #include "test/sim/sim_fixture.h"
 
 #define RECORD_BYTES 100000u

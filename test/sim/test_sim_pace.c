@@ -319,13 +319,6 @@ static void reads__all_lost__come_soon(void **state)
     }
 }
 
-static enum sim_verdict lose_send(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                  uint32_t bytes)
-{
-    struct seen_datagram seen = fixture_parse(from, buf, bytes);
-    return seen.ddp.opcode == DW_RDMAP_SEND_IMM && !fixture_of(world)->hits++ ? SIM_DROP : SIM_PASS;
-}
-
 /* How long the peer computed before is no measure of the path. */
 static void send__lost_after_the_peer_computed__comes_soon(void **state)
 {
@@ -343,7 +336,7 @@ static void send__lost_after_the_peer_computed__comes_soon(void **state)
             sim_world_run_for(&f->world, (computed_ms[i] + 1) * MS);
         }
         f->wc_count = 0;
-        f->world.net.filter = lose_send;
+        f->world.net.filter = fixture_lose_send;
         uint64_t begin_ns = f->world.net.now_ns;
         assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL),
                          0);
@@ -363,7 +356,7 @@ static void sends__lost_again_and_again__come_soon(void **state)
     struct fixture *f = fixture_new();
     fixture_open(f);
     acquaint(f);
-    f->world.net.filter = lose_send;
+    f->world.net.filter = fixture_lose_send;
     for (unsigned times = 0; times < 5; times++) {
         f->hits = f->wc_count = 0;
         uint64_t begin_ns = f->world.net.now_ns;
@@ -391,7 +384,7 @@ static void send__peer_computes_after_a_loss__one_again(void **state)
     f->config.mtu_bytes = 1500;
     fixture_open(f);
     acquaint(f);
-    f->world.net.filter = lose_send;
+    f->world.net.filter = fixture_lose_send;
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, 8, NULL), 0);
     sim_world_run_for(&f->world, 10 * MS);
     const uint64_t *resent = &sim_counters(&f->world, 0)->tx_resent_datagrams;
@@ -416,7 +409,7 @@ static void read__peer_computes_after_a_loss__not_set_aside(void **state)
     acquaint(f);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, BYTES);
     const uint64_t rto_min_ns = f->world.nodes[0].device->attr.rto_min_ns;
-    f->world.net.filter = lose_send;
+    f->world.net.filter = fixture_lose_send;
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND_WITH_IMM, 0, data, sizeof data, NULL), 0);
     sim_world_run_for(&f->world, 10 * MS);
     f->world.nodes[1].paused_until_ns = f->world.net.now_ns + rto_min_ns;

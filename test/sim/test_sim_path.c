@@ -14,13 +14,6 @@
 #define PASSES_BYTES     1472
 #define LARGE_BYTES      100000u
 
-/* A Send of one byte from node 0 to node 1. */
-static void post_small(struct fixture *f, uint64_t wr_id)
-{
-    uint8_t data = 0;
-    assert_int_equal(fixture_post(f, 0, 1, wr_id, IBV_WR_SEND, 0, &data, 1, NULL), 0);
-}
-
 static enum sim_verdict drop_large(void *arg, const struct sim_endpoint *from, const uint8_t *buf,
                                    uint32_t bytes)
 {
@@ -46,7 +39,7 @@ static struct transfer transfer_begin(uint64_t timeout_ns)
     t.local = fixture_payload(1, LARGE_BYTES);
     t.remote = fixture_payload(2, LARGE_BYTES);
     t.mr = fixture_reg(t.f, 1, t.remote, LARGE_BYTES);
-    post_small(t.f, 1);
+    fixture_post_small(t.f, 1);
     fixture_run(t.f, SECOND);
     return t;
 }
@@ -279,7 +272,7 @@ static void two_peers__told_of_one__both_fit_and_recover(void **state)
     send_to_both(f, data);
     assert_ptr_equal(f->world.nodes[0].ahs[1]->ways, f->world.nodes[0].ahs[2]->ways);
     f->world.net.path_mtu_bytes = NARROW_MTU_BYTES;
-    post_small(f, 3);
+    fixture_post_small(f, 3);
     tell(f, 0, 1, NARROW_MTU_BYTES);
     fixture_run(f, SECOND);
     f->world.net.filter = note_longest;

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rd/parts.h"
 #include "test/sim/sim_fixture.h"
 
 /* Over all senders, more than there is room for. One message is a datagram: none is half there. */

@@ -20,13 +20,6 @@ static struct fixture *fixture_with_timeout(uint64_t timeout_ns)
     return f;
 }
 
-/* A Send of one byte from node 0 to node 1. */
-static void post_small(struct fixture *f, uint64_t wr_id)
-{
-    uint8_t data = 0;
-    assert_int_equal(fixture_post(f, 0, 1, wr_id, IBV_WR_SEND, 0, &data, 1, NULL), 0);
-}
-
 /* The route to node 1 is gone for a while. */
 static void lose_route(struct fixture *f, uint64_t for_ns)
 {
@@ -49,7 +42,7 @@ static void no_route__never_heard__gone_soon(void **state)
     (void)state;
     struct fixture *f = fixture_with_timeout(TIMEOUT_NS);
     f->world.net.no_route_host = 2;
-    post_small(f, 1);
+    fixture_post_small(f, 1);
     lose_route(f, FIRST_SENT_NS - SECOND);
     assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 0);
     lose_route(f, 2 * SECOND);
@@ -75,10 +68,10 @@ static void no_route__for_a_while__is_there(void **state)
         if (cases[i].sent)
             f->world.nodes[1].paused_until_ns = f->world.net.now_ns + cases[i].lost_ns;
         if (cases[i].sent || cases[i].heard)
-            post_small(f, 1);
+            fixture_post_small(f, 1);
         sim_world_run_for(&f->world, SECOND);
         f->world.net.no_route_host = 2;
-        post_small(f, 2);
+        fixture_post_small(f, 2);
         lose_route(f, cases[i].lost_ns);
         fixture_run(f, SECOND);
         fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
@@ -92,10 +85,10 @@ static void no_route__to_one_heard__gone_after_the_timeout(void **state)
 {
     (void)state;
     struct fixture *f = fixture_with_timeout(TIMEOUT_NS);
-    post_small(f, 1);
+    fixture_post_small(f, 1);
     fixture_run(f, SECOND);
     f->world.net.no_route_host = 2;
-    post_small(f, 2);
+    fixture_post_small(f, 2);
     lose_route(f, TIMEOUT_NS - SECOND);
     assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 0);
     lose_route(f, 3 * SECOND);

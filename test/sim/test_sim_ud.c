@@ -7,9 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "common/rel/record.h"
 #include "common/ud/ud.h"
-#include "common/wire/ddp.h"
 #include "common/wire/rdmap.h"
 #include "test/sim/sim_fixture.h"
 #include "common/include/diwarp_ud.h"
@@ -144,19 +142,12 @@ static void write__under_way__map_can_be_asked(void **state)
     write_close(&w);
 }
 
-static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                   uint32_t bytes)
-{
-    (void)world, (void)from, (void)buf, (void)bytes;
-    return SIM_REPEAT;
-}
-
 static void write__repeated__handed_over_once(void **state)
 {
     (void)state;
     struct write_case w;
     write_open(&w, UINT32_MAX);
-    w.f->world.net.filter = repeat_all;
+    w.f->world.net.filter = fixture_repeat_all;
     struct diwarp_mr *mr = fixture_reg(w.f, 1, w.remote, RECORD_BYTES);
     for (uint64_t i = 2; i < 6; i++)
         assert_int_equal(

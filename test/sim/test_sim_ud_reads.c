@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/ud/ud.h"
 #include "test/sim/sim_fixture.h"
 #include "common/include/diwarp_ud.h"
 
@@ -123,19 +122,12 @@ static void read__any_segment_lost__exactly_that_hole(void **state)
     }
 }
 
-static enum sim_verdict repeat_all(void *world, const struct sim_endpoint *from, const uint8_t *buf,
-                                   uint32_t bytes)
-{
-    (void)world, (void)from, (void)buf, (void)bytes;
-    return SIM_REPEAT;
-}
-
 static void read__all_repeated__answered_once(void **state)
 {
     (void)state;
     struct read_case r = read_one(false, UINT32_MAX);
     struct diwarp_mr *mr = fixture_reg(r.f, 1, r.remote, READ_BYTES);
-    r.f->world.net.filter = repeat_all;
+    r.f->world.net.filter = fixture_repeat_all;
     for (uint64_t i = 2; i < 6; i++)
         assert_int_equal(fixture_post(r.f, 0, 1, i, IBV_WR_RDMA_READ, 0, r.local, READ_BYTES, mr),
                          0);

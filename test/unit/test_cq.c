@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include "common/open.h"
 #include "common/rnic/qp.h"
 #include "common/wire/rdmap.h"
 #include "test/net/node.h"

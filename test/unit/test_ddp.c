@@ -10,7 +10,6 @@
 
 #include "common/wire/bytes.h"
 #include "common/wire/ddp.h"
-#include "common/wire/rdmap.h"
 #include "test/vectors/vectors.h"
 
 #define ANY_TAGGED UINT32_MAX

@@ -15,7 +15,6 @@
 #include "common/ud/ud.h"
 #include "common/wire/bytes.h"
 #include "common/wire/crc32c.h"
-#include "test/fuzz/input.h"
 #include "test/fuzz/memory_llp.h"
 
 #define SOURCES_MAX 65536

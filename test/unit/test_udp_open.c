@@ -9,10 +9,8 @@
 
 static int setup(void **state)
 {
-    (void)state;
     bind_at = (struct dw_llp_addr){.family = AF_INET};
-    fill_payload();
-    return 0;
+    return setup_payload(state);
 }
 
 /* A port with a free one after it; both free a moment ago. */

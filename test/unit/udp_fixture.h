@@ -141,11 +141,13 @@ static inline uint16_t closed_port(void)
     return port;
 }
 
-static void fill_payload(void)
+static inline int setup_payload(void **state)
 {
+    (void)state;
     for (size_t i = 0; i < sizeof(payload); i++) {
         payload[i] = (uint8_t)(i * 131 + i / 251);
     }
+    return 0;
 }
 
 #endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The verbs front: RD, between two contexts and within one. */
+#include <errno.h>
+#include <string.h>
+
+#include "test/verbs/sides.h"
+
+static void rd__sends_writes_reads_atomics(void **state)
+{
+    (void)state;
+    open_both(true);
+    assert_int_equal(receive(7, 1000, 40 + 3000), 0);
+    assert_int_equal(post(IBV_WR_SEND, 1, 3000, 0), 0);
+    assert_int_equal(done(1, IBV_WC_SUCCESS).opcode, IBV_WC_SEND);
+    const struct ibv_wc wc = take(sides[1]->recv_cq);
+    assert_true(wc.wr_id == 7 && wc.status == IBV_WC_SUCCESS && wc.byte_len == 40 + 3000);
+    assert_int_equal(wc.src_qp, sides[0]->qp->qp_num);
+    assert_int_equal(wc.wc_flags, IBV_WC_GRH);
+    assert_memory_equal(sides[1]->memory + 1040, sides[0]->memory, 3000);
+    struct ibv_wc from = wc;
+    struct ibv_ah *back = ibv_create_ah_from_wc(
+        sides[1]->pd, &from, (struct ibv_grh *)(void *)(sides[1]->memory + 1000), 1);
+    assert_non_null(back);
+    assert_int_equal(ibv_destroy_ah(back), 0);
+    assert_int_equal(post(IBV_WR_RDMA_WRITE, 2, LARGE, 0), 0);
+    assert_int_equal(done(2, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_WRITE);
+    assert_memory_equal(sides[1]->memory, sides[0]->memory, LARGE);
+    memset(sides[1]->memory, 0x11, LARGE);
+    assert_int_equal(post(IBV_WR_RDMA_READ, 3, LARGE, 0), 0);
+    assert_int_equal(done(3, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_READ);
+    assert_memory_equal(sides[1]->memory, sides[0]->memory, LARGE);
+    uint64_t value = 37, before;
+    memcpy(sides[1]->memory, &value, sizeof value);
+    assert_int_equal(post(IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 8, 0), 0);
+    assert_int_equal(done(4, IBV_WC_SUCCESS).opcode, IBV_WC_FETCH_ADD);
+    memcpy(&before, sides[0]->memory, sizeof before);
+    memcpy(&value, sides[1]->memory, sizeof value);
+    assert_true(before == 37 && value == 42);
+    close_both();
+}
+
+/* What comes waits at its sender, and in part here; nothing is lost, nothing comes twice. */
+static void rd__without_receives__sends_wait(void **state)
+{
+    (void)state;
+    bool seen[ROOM] = {false};
+    struct ibv_wc wc;
+    open_both(true);
+    for (unsigned i = 0; i < ROOM; i++) {
+        sides[0]->memory[0] = (uint8_t)i; /* it is copied at once */
+        struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+        ibv_wr_start(ex);
+        ex->wr_id = i;
+        ex->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_send(ex);
+        ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num, QKEY);
+        ibv_wr_set_inline_data(ex, sides[0]->memory, 1);
+        assert_int_equal(ibv_wr_complete(ex), 0);
+    }
+    assert_int_equal(post(IBV_WR_SEND, 99, 10, 0), ENOMEM);
+    assert_empty(sides[1]->recv_cq);
+    for (unsigned i = 0; i < ROOM; i++) {
+        assert_int_equal(receive(i, 64 * i, 41), 0);
+        wc = take(sides[1]->recv_cq);
+        assert_true(wc.wr_id == i && wc.status == IBV_WC_SUCCESS && wc.byte_len == 41);
+        const uint8_t id = sides[1]->memory[64 * i + 40];
+        assert_true(id < ROOM && !seen[id]);
+        seen[id] = true;
+    }
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(take(sides[0]->send_cq).status, IBV_WC_SUCCESS);
+    assert_empty(sides[1]->recv_cq);
+    close_both();
+}
+
+static void rd__bad_requests__end_alone(void **state)
+{
+    (void)state;
+    open_both(true);
+    const uint32_t wrong = sides[1]->mr->rkey + 1;
+    assert_int_equal(post_keyed(IBV_WR_RDMA_READ, 1, 100, 0, wrong, 0), 0);
+    (void)done(1, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(post_keyed(IBV_WR_RDMA_WRITE, 2, 100, 0, wrong, IBV_SEND_SIGNALED), 0);
+    (void)done(2, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(post(IBV_WR_SEND, 3, DIWARP_VERBS_RD_SEND_BYTES + 1, 0), 0);
+    (void)done(3, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(receive(9, 0, 41), 0);
+    assert_int_equal(post(IBV_WR_SEND, 4, 2, 0), 0);
+    (void)done(4, IBV_WC_SUCCESS);
+    assert_int_equal(take(sides[1]->recv_cq).status, IBV_WC_LOC_LEN_ERR);
+    assert_int_equal(receive(10, 0, 42), 0);
+    assert_int_equal(post(IBV_WR_SEND, 5, 2, 0), 0);
+    (void)done(5, IBV_WC_SUCCESS);
+    assert_int_equal(take(sides[1]->recv_cq).status, IBV_WC_SUCCESS);
+    close_both();
+}
+
+static void rd__in_error__all_is_flushed(void **state)
+{
+    (void)state;
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+    open_both(true);
+    assert_int_equal(post(IBV_WR_SEND, 1, 10, 0), 0); /* waits for a receive */
+    struct ibv_qp *target = sides[1]->qp;
+    assert_int_equal(ibv_modify_qp(sides[0]->qp, &to, IBV_QP_STATE), 0);
+    (void)done(1, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(post(IBV_WR_SEND, 2, 10, 0), 0);
+    (void)done(2, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(receive(5, 0, 100), 0);
+    assert_int_equal(ibv_modify_qp(target, &to, IBV_QP_STATE), 0);
+    const struct ibv_wc wc = take(sides[1]->recv_cq);
+    /* Unless what waited came before. */
+    assert_true(wc.wr_id == 5 && (wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_SUCCESS));
+    to.qp_state = IBV_QPS_RESET;
+    assert_int_equal(ibv_modify_qp(target, &to, IBV_QP_STATE), 0);
+    assert_empty(sides[1]->recv_cq);
+    close_both();
+}
+
+/* A queue pair's sender may be itself, or another of its own process. */
+static void rd__within_a_process(void **state)
+{
+    (void)state;
+    open_both(true);
+    struct side *other = sides[1];
+    sides[1] = sides[0];
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(receive(i, 4096, 100), 0);
+        assert_int_equal(post(IBV_WR_SEND, i, 60, 0), 0);
+        assert_int_equal(take(sides[0]->recv_cq).status, IBV_WC_SUCCESS);
+        const struct ibv_wc wc = take(sides[0]->send_cq);
+        assert_true(wc.wr_id == i && wc.status == IBV_WC_SUCCESS);
+        assert_memory_equal(sides[0]->memory + 4136, sides[0]->memory, 60);
+    }
+    sides[1] = other;
+    close_both();
+}
+
+static void rd__creation_is_checked(void **state)
+{
+    (void)state;
+    FOUND(create_rd_qp);
+    open_both(true);
+    struct ibv_qp_init_attr_ex attr = attr_for(sides[0]);
+    attr.cap.max_send_sge = 5;
+    assert_null(create_rd_qp(sides[0]->context, &attr));
+    assert_int_equal(errno, EINVAL);
+    attr = attr_for(sides[0]);
+    attr.send_ops_flags |= IBV_QP_EX_WITH_SEND_WITH_INV;
+    assert_null(create_rd_qp(sides[0]->context, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    attr = attr_for(sides[0]);
+    attr.qp_type = IBV_QPT_DRIVER;
+    assert_null(ibv_create_qp_ex(sides[0]->context, &attr));
+    assert_int_equal(errno, EOPNOTSUPP);
+    close_both();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rd__sends_writes_reads_atomics),
+        cmocka_unit_test(rd__without_receives__sends_wait),
+        cmocka_unit_test_setup_teardown(rd__sends_writes_reads_atomics, shift_all, shift_none),
+        cmocka_unit_test_setup_teardown(rd__without_receives__sends_wait, shift_all, shift_none),
+        cmocka_unit_test(rd__bad_requests__end_alone),
+        cmocka_unit_test(rd__in_error__all_is_flushed),
+        cmocka_unit_test(rd__within_a_process),
+        cmocka_unit_test(rd__creation_is_checked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
