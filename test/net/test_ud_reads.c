@@ -251,21 +251,36 @@ static void ud_request__greedy_source__leaves_room(void **state)
     forger_close(&other);
     pair_close(&pair);
 }
+
 /* ---- what ends it --------------------------------------------------------------------------- */
 
-/* The answer ends where the key does: a run sends no more than its part of it. */
+/* A run sends part of an answer; all of it, perhaps, after its process was long without a core:
+ * then there is another read. */
+static void answer_in_part(struct pair *pair)
+{
+    for (unsigned i = 0; i < 100; i++) {
+        const uint64_t before = pair->b.counters->tx_bytes;
+        assert_int_equal(post_read(pair, sizeof buf_b, 1, 0), 0);
+        RUN_UNTIL(pair->b.counters->tx_bytes > before, &pair->b);
+        if (pair->b.counters->tx_bytes - before < sizeof buf_b)
+            return;
+        RUN_UNTIL(pair->a.reads + pair->a.errors == i + 1, &pair->a);
+    }
+    fail_msg("every answer went whole");
+}
+
+/* The answer ends where the key does. */
 static void ud_answer__of_memory_deregistered_meanwhile(void **state)
 {
     (void)state;
     struct pair pair;
     pair_open(&pair, 100 * MS);
-    assert_int_equal(post_read(&pair, sizeof buf_b, 1, 0), 0);
-    RUN_UNTIL(pair.b.counters->tx_datagrams, &pair.b);
+    answer_in_part(&pair);
     const uint64_t sent = pair.b.counters->tx_bytes;
-    assert_true(sent < sizeof buf_b);
+    const unsigned errors = pair.a.errors;
     diwarp_dereg_mr(pair.mr);
     pair.mr = NULL;
-    RUN_UNTIL(pair.a.errors == 1, &pair.a, &pair.b);
+    RUN_UNTIL(pair.a.errors > errors, &pair.a, &pair.b);
     assert_int_equal(pair.a.last_error.wc.status, IBV_WC_RESP_TIMEOUT_ERR);
     assert_int_equal(pair.b.counters->tx_bytes, sent);
     assert_int_equal(pair.b.counters->drop_stag, 1);
