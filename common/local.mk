@@ -118,7 +118,6 @@ libdiwarp_core_la_SOURCES = \
 	common/rnic/verbs.c \
 	common/ud/answer.c \
 	common/ud/lazy.c \
-	common/ud/place.c \
 	common/ud/read.c \
 	common/ud/reads.h \
 	common/ud/receive.c \

@@ -161,7 +161,7 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
 void dw_rc_qp_free(struct diwarp_rc_qp *qp)
 {
     if (qp->receiving && qp->attr.srq) {
-        dw_srq_return(qp->attr.srq, qp->current->wr_id, qp->current->sge, qp->current->sge_count);
+        dw_srq_return(qp->attr.srq, qp->current);
         qp->receiving = false;
     }
     release(qp);

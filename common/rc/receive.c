@@ -81,15 +81,6 @@ static int refuse_recv(struct diwarp_rc_qp *qp)
     return DW_TERM_DDP_CATASTROPHIC;
 }
 
-/* Of bytes that it has room for. */
-static void scatter(const struct diwarp_rc_qp *qp, const uint8_t *payload, uint32_t bytes)
-{
-    struct iovec list[DW_RC_MAX_SGE];
-    for (uint32_t i = 0; i < qp->current->sge_count; i++)
-        list[i] = (struct iovec){qp->current->sge[i].at, qp->current->sge[i].sge.length};
-    dw_rc_scatter(list, qp->received_bytes, payload, bytes);
-}
-
 /* The last segment has been placed. */
 static void complete_recv(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
 {
@@ -127,9 +118,8 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     }
     if (bytes > qp->current->bytes - qp->received_bytes)
         return DW_TERM_DDP_TOO_LONG;
-    if (!dw_recv_is_registered(qp->pd, qp->current))
+    if (dw_recv_place(qp->pd, qp->current, qp->received_bytes, payload, bytes))
         return refuse_recv(qp);
-    scatter(qp, payload, bytes);
     qp->received_bytes += bytes;
     if (!ddp->last)
         return 0;

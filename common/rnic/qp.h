@@ -30,14 +30,6 @@ struct dw_sge {
     void *at;
 };
 
-/* Of a list that dw_pd_gather() has checked. */
-static inline void dw_sges_keep(struct dw_sge *kept, const struct ibv_sge *list,
-                                const struct iovec *iov, int count)
-{
-    for (int i = 0; i < count; i++)
-        kept[i] = (struct dw_sge){list[i], iov[i].iov_base};
-}
-
 /* Checks the keys, for IBV_ACCESS_LOCAL_WRITE, and sets where the memory is. False: one is wrong.
  */
 bool dw_pd_locate(const struct diwarp_pd *pd, struct dw_sge *list, unsigned count);

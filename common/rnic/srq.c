@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/include/diwarp_rc.h"
 
 /* Never a count of deregistrations. */
@@ -32,23 +33,47 @@ int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct d
     return 0;
 }
 
-bool dw_recv_is_registered(const struct diwarp_pd *pd, struct dw_recv *recv)
+void dw_recv_set(struct dw_recv *recv, const struct diwarp_pd *pd, uint64_t wr_id,
+                 const struct ibv_sge *list, const struct iovec *iov, uint32_t sge_count,
+                 uint32_t bytes)
 {
-    if (recv->checked == pd->deregistered)
-        return true;
-    if (!dw_pd_locate(pd, recv->sge, recv->sge_count))
-        return false;
-    recv->checked = pd->deregistered;
-    return true;
+    *recv = (struct dw_recv){
+        .wr_id = wr_id, .checked = pd->deregistered, .bytes = bytes, .sge_count = sge_count};
+    for (uint32_t i = 0; i < sge_count; i++)
+        recv->sge[i] = (struct dw_sge){list[i], iov[i].iov_base};
 }
 
-void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct dw_sge *list,
-                   uint32_t count)
+static void scatter(const struct dw_recv *recv, size_t skip, const uint8_t *data, size_t left)
+{
+    for (unsigned i = 0; i < recv->sge_count && left; i++) {
+        const uint32_t length = recv->sge[i].sge.length;
+        const size_t before = skip < length ? skip : length;
+        const size_t room = length - before, bytes = left < room ? left : room;
+        if (bytes)
+            dw_copy((uint8_t *)recv->sge[i].at + before, data, bytes);
+        skip -= before;
+        data += bytes;
+        left -= bytes;
+    }
+}
+
+enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,
+                                 const uint8_t *data, size_t bytes)
+{
+    if (recv->checked != pd->deregistered && !dw_pd_locate(pd, recv->sge, recv->sge_count))
+        return IBV_WC_LOC_PROT_ERR;
+    recv->checked = pd->deregistered;
+    scatter(recv, skip, data, bytes);
+    return IBV_WC_SUCCESS;
+}
+
+void dw_srq_return(struct diwarp_srq *srq, const struct dw_recv *recv)
 {
     struct ibv_sge sges[DW_SRQ_MAX_SGE];
-    const struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = sges, .num_sge = (int)count};
-    for (uint32_t i = 0; i < count; i++)
-        sges[i] = list[i].sge;
+    const struct ibv_recv_wr wr = {
+        .wr_id = recv->wr_id, .sg_list = sges, .num_sge = (int)recv->sge_count};
+    for (uint32_t i = 0; i < recv->sge_count; i++)
+        sges[i] = recv->sge[i].sge;
     (void)dw_recv_push(&srq->recvs, UINT32_MAX, srq->max_sge, srq->pd, &wr);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posted receives in rings: a queue pair's own over RC, or of an SRQ, which RC and UD share. */
+/* Posted receives: alone, or in rings, a queue pair's own over RC or an SRQ's, which RC and UD
+ * share. */
 #pragma once
 
 #include "common/rnic/qp.h"
@@ -20,19 +21,25 @@ struct diwarp_srq {
     struct dw_ring recvs; /* struct dw_recv */
 };
 
-/* A slot of a ring of them, with lists of so many elements. */
-static inline size_t dw_recv_bytes(uint32_t max_sge)
+/* With a list of so many elements, or a slot of a ring for such lists. */
+static inline size_t dw_recv_bytes(uint32_t sge_count)
 {
-    return sizeof(struct dw_recv) + max_sge * sizeof(struct dw_sge);
+    return sizeof(struct dw_recv) + sge_count * sizeof(struct dw_sge);
 }
 
+/* Of a list of so many bytes that dw_pd_gather() has just found at `iov`. */
+void dw_recv_set(struct dw_recv *recv, const struct diwarp_pd *pd, uint64_t wr_id,
+                 const struct ibv_sge *list, const struct iovec *iov, uint32_t sge_count,
+                 uint32_t bytes);
+/* Copies to its memory, `skip` bytes into it, as much as it has room for. IBV_WC_LOC_PROT_ERR: not
+ * all of it is registered; looked at anew only where the PD has lost a region since. */
+enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,
+                                 const uint8_t *data, size_t bytes);
+
 /* -ENOMEM: max are posted. -EINVAL, -EMSGSIZE: malformed. Keys that are wrong are told when a
- * message comes (dw_recv_is_registered()), as in verbs. */
+ * message comes (dw_recv_place()), as in verbs. */
 int dw_recv_push(struct dw_ring *recvs, uint32_t max, uint32_t max_sge, struct diwarp_pd *pd,
                  const struct ibv_recv_wr *wr);
-/* Whether its memory may be written; looks anew only where the PD has lost a region since. */
-bool dw_recv_is_registered(const struct diwarp_pd *pd, struct dw_recv *recv);
 /* Gives back a receive that no message has filled: its queue pair goes, or it has waited in vain.
  * Without memory for that it is lost. */
-void dw_srq_return(struct diwarp_srq *srq, uint64_t wr_id, const struct dw_sge *list,
-                   uint32_t count);
+void dw_srq_return(struct diwarp_srq *srq, const struct dw_recv *recv);

@@ -105,7 +105,7 @@ uint64_t dw_ud_reads_bytes(const struct dw_ud_qp *ud)
     uint64_t bytes = dw_map_bytes(&ud->reads.by_id);
     bytes += (ud->reads.by_id.count + ud->reads.expired_count) * sizeof(struct dw_ud_read);
     dw_foreach (read, const struct dw_ud_read, link, &ud->reads.active)
-        bytes += sizeof *read->into + read->into->sge_count * sizeof *read->into->sge;
+        bytes += dw_recv_bytes(read->into->sge_count);
     return bytes;
 }
 
@@ -151,22 +151,21 @@ static uint32_t next_id(struct dw_ud_reads *reads)
 
 /* NULL: no memory. */
 static struct dw_ud_read *create(struct dw_ud_qp *ud, const struct ibv_send_wr *wr,
-                                 const struct iovec *iov)
+                                 const struct iovec *iov, uint32_t total)
 {
-    const size_t list_bytes = (size_t)wr->num_sge * sizeof(struct dw_sge);
+    const uint32_t sge_count = (uint32_t)wr->num_sge;
     struct dw_ud_read *read = calloc(1, sizeof *read);
-    struct dw_ud_recv *into = malloc(sizeof *into + list_bytes);
+    struct dw_recv *into = malloc(dw_recv_bytes(sge_count));
     if (!read || !into) {
         free(read);
         free(into);
         return NULL;
     }
-    *into = (struct dw_ud_recv){.deregistered = ud->qp.pd->deregistered,
-                                .sge_count = (unsigned)wr->num_sge};
-    dw_sges_keep(into->sge, wr->sg_list, iov, wr->num_sge);
+    dw_recv_set(into, ud->qp.pd, wr->wr_id, wr->sg_list, iov, sge_count, total);
     dw_list_init(&read->link);
     read->into = into;
     read->wr_id = wr->wr_id;
+    read->total = total;
     read->signaled = wr->send_flags & IBV_SEND_SIGNALED;
     read->id = next_id(&ud->reads);
     read->stag = (uint32_t)dw_device_random(ud->qp.port->device);
@@ -183,10 +182,9 @@ int dw_ud_post_read(struct dw_ud_qp *ud, struct diwarp_ah *ah, const struct ibv_
         return total ? (int)total : -EINVAL;
     if (ud->reads.by_id.count >= ud->qp.attr.max_reads)
         return -ENOMEM;
-    struct dw_ud_read *read = create(ud, wr, iov);
+    struct dw_ud_read *read = create(ud, wr, iov, (uint32_t)total);
     if (!read)
         return -ENOMEM;
-    read->total = (uint32_t)total;
     read->source = ah->name;
     read->source_qpn = ah->qpn;
     read->deadline_ns = dw_deadline_ns(now_ns, ud->qp.attr.read_time_ns);
@@ -220,8 +218,8 @@ uint64_t *dw_ud_on_answer(struct dw_ud_qp *ud, const struct dw_ud_source *source
     if (new_bytes < 0)
         return &counters->drop_no_buffer;
     const enum ibv_wc_status placed =
-        new_bytes ? dw_ud_place(ud->qp.pd, read->into, wr->offset,
-                                segment->payload + DW_WRITE_RECORD_BYTES, length)
+        new_bytes ? dw_recv_place(ud->qp.pd, read->into, wr->offset,
+                                  segment->payload + DW_WRITE_RECORD_BYTES, length)
                   : IBV_WC_SUCCESS;
     counters->rx_record_segments++;
     counters->rx_record_bytes += (uint64_t)new_bytes;

@@ -10,14 +10,14 @@
 #include "common/wire/rdmap.h"
 
 struct diwarp_ah;
+struct dw_recv;
 struct dw_ud_qp;
-struct dw_ud_recv;
 struct dw_ud_source;
 
 struct dw_ud_read {
     struct dw_list link; /* in `active` or `expired` of dw_ud_reads */
     struct dw_ranges map;
-    struct dw_ud_recv *into; /* has its wr_id; NULL: expired */
+    struct dw_recv *into; /* NULL: expired */
     uint64_t wr_id;
     struct diwarp_name source; /* who was asked, and its QPN */
     uint32_t source_qpn;

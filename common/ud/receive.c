@@ -25,16 +25,12 @@ int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr)
                                        UINT32_MAX, iov, DW_UD_MAX_SGE);
     if (total < 0)
         return (int)total;
-    const size_t list_bytes = (size_t)wr->num_sge * sizeof(struct dw_sge);
+    const uint32_t sge_count = (uint32_t)wr->num_sge;
     struct dw_ud_recv *recv =
-        ud->recv_count < qp->attr.max_recv_wr ? malloc(sizeof *recv + list_bytes) : NULL;
+        ud->recv_count < qp->attr.max_recv_wr ? malloc(dw_ud_recv_bytes(sge_count)) : NULL;
     if (!recv)
         return -ENOMEM;
-    recv->wr_id = wr->wr_id;
-    recv->length = room_of(ud, (uint32_t)total);
-    recv->deregistered = qp->pd->deregistered;
-    recv->sge_count = (unsigned)wr->num_sge;
-    dw_sges_keep(recv->sge, wr->sg_list, iov, wr->num_sge);
+    dw_recv_set(&recv->posted, qp->pd, wr->wr_id, wr->sg_list, iov, sge_count, (uint32_t)total);
     dw_list_append(&ud->recvs, &recv->link);
     ud->recv_count++;
     return 0;
@@ -47,15 +43,10 @@ static struct dw_ud_recv *take_shared(struct dw_ud_qp *ud)
     if (!srq->recvs.count)
         return NULL;
     const struct dw_recv *from = dw_ring_at(&srq->recvs, dw_recv_bytes(srq->max_sge), 0);
-    const size_t list_bytes = from->sge_count * sizeof *from->sge;
-    struct dw_ud_recv *recv = malloc(sizeof *recv + list_bytes);
+    struct dw_ud_recv *recv = malloc(dw_ud_recv_bytes(from->sge_count));
     if (!recv)
         return NULL;
-    *recv = (struct dw_ud_recv){.wr_id = from->wr_id,
-                                .deregistered = from->checked,
-                                .length = room_of(ud, from->bytes),
-                                .sge_count = from->sge_count};
-    memcpy(recv->sge, from->sge, list_bytes);
+    memcpy(&recv->posted, from, dw_recv_bytes(from->sge_count));
     dw_ring_pop(&srq->recvs, 1);
     ud->recv_count++;
     return recv;
@@ -72,22 +63,22 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
     return recv;
 }
 
-static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_ud_recv *recv, uint32_t offset,
+static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_recv *recv, uint32_t offset,
                                 const struct dw_segment *from)
 {
-    return dw_ud_place(ud->qp.pd, recv, (size_t)ud->qp.attr.recv_lead_bytes + offset, from->payload,
-                       from->bytes);
+    return dw_recv_place(ud->qp.pd, recv, (size_t)ud->qp.attr.recv_lead_bytes + offset,
+                         from->payload, from->bytes);
 }
 
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */
 static void complete_recv(struct dw_ud_qp *ud, const struct dw_ud_source *source,
-                          const struct dw_ud_recv *recv, const struct dw_ddp_header *ddp,
+                          const struct dw_recv *recv, const struct dw_ddp_header *ddp,
                           uint32_t bytes, enum ibv_wc_status placed)
 {
     const bool imm = dw_rdmap_has_immediate(ddp->opcode);
     struct diwarp_wc wc = {
         .wc = {.wr_id = recv->wr_id,
-               .status = bytes > recv->length && !placed ? IBV_WC_LOC_LEN_ERR : placed,
+               .status = bytes > room_of(ud, recv->bytes) && !placed ? IBV_WC_LOC_LEN_ERR : placed,
                .opcode = IBV_WC_RECV,
                .byte_len = bytes,
                .qp_num = ud->qp.num,
@@ -126,11 +117,11 @@ static uint64_t *on_part(struct dw_ud_qp *ud, struct dw_ud_source *source,
         return &counters->drop_header;
     if (dw_ranges_add(&message->map, ddp->mo, (uint32_t)end) < 0)
         return &counters->drop_no_buffer;
-    const enum ibv_wc_status placed = place(ud, message->recv, ddp->mo, segment);
+    const enum ibv_wc_status placed = place(ud, &message->recv->posted, ddp->mo, segment);
     if (ddp->last)
         message->total = (uint32_t)end;
     if (placed || (message->total && message->map.bytes >= message->total)) {
-        complete_recv(ud, source, message->recv, ddp, message->total, placed);
+        complete_recv(ud, source, &message->recv->posted, ddp, message->total, placed);
         free(message->recv);
         message->recv = NULL;
         dw_ud_record_destroy(message);
@@ -151,8 +142,8 @@ static uint64_t *on_send(struct dw_ud_qp *ud, struct dw_ud_source *source,
     if (!recv)
         return &dw_ud_counters(ud)->drop_no_buffer;
     dw_seen_add(&source->begun[DW_UD_SEND], ddp->msn);
-    const enum ibv_wc_status placed = place(ud, recv, 0, segment);
-    complete_recv(ud, source, recv, ddp, segment->bytes, placed);
+    const enum ibv_wc_status placed = place(ud, &recv->posted, 0, segment);
+    complete_recv(ud, source, &recv->posted, ddp, segment->bytes, placed);
     free(recv);
     return NULL;
 }

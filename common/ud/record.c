@@ -23,7 +23,7 @@ static void drop_recv(struct dw_ud_qp *ud, struct dw_ud_recv *recv)
 {
     if (recv && ud->qp.attr.srq) {
         ud->recv_count--;
-        dw_srq_return(ud->qp.attr.srq, recv->wr_id, recv->sge, recv->sge_count);
+        dw_srq_return(ud->qp.attr.srq, &recv->posted);
     }
     free(recv);
 }

@@ -135,7 +135,7 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
             continue;
         const struct dw_ud_qp *ud = dw_ud_qp_of(qp);
         dw_foreach (recv, const struct dw_ud_recv, link, &ud->recvs)
-            memory->receive_bytes += sizeof *recv + recv->sge_count * sizeof *recv->sge;
+            memory->receive_bytes += dw_ud_recv_bytes(recv->posted.sge_count);
         memory->assembly_bytes += ud->held[DW_UD_SEND] * sizeof(struct diwarp_record);
         memory->record_bytes +=
             ud->held[DW_UD_RECORD] * sizeof(struct diwarp_record) + dw_map_bytes(&ud->open);

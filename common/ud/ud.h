@@ -81,13 +81,14 @@ struct dw_ud_target {
 };
 
 struct dw_ud_recv {
-    struct dw_list link;
-    uint64_t wr_id;
-    uint64_t deregistered; /* of the PD, when the keys were checked last */
-    uint32_t length;
-    unsigned sge_count;
-    struct dw_sge sge[];
+    struct dw_list link; /* in dw_ud_qp.recvs */
+    struct dw_recv posted;
 };
+
+static inline size_t dw_ud_recv_bytes(uint32_t sge_count)
+{
+    return offsetof(struct dw_ud_recv, posted) + dw_recv_bytes(sge_count);
+}
 
 /* A record, until the application releases it; or a Send of several segments, amid them. */
 struct diwarp_record {
@@ -196,12 +197,6 @@ uint64_t *dw_ud_on_read_request(struct dw_ud_qp *ud, struct dw_ud_source *source
 bool dw_ud_answers_run(struct dw_ud_port *port, uint64_t now_ns);
 /* With its answers. */
 void dw_ud_asker_destroy(struct dw_ud_asker *asker);
-
-/* ---- place.c ---- */
-/* Copies to what a receive, or a read, names, `skip` bytes into it; its keys are checked where the
- * PD has lost a region since. */
-enum ibv_wc_status dw_ud_place(const struct diwarp_pd *pd, struct dw_ud_recv *recv, size_t skip,
-                               const uint8_t *data, size_t bytes);
 
 /* ---- receive.c ---- */
 int dw_ud_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

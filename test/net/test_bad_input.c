@@ -333,7 +333,7 @@ static void write_record__outside_its_record(void **state)
     forge_send(&forger);
     RUN_UNTIL(pair.b->counters->tx_record_status == 1, pair.b);
     forger.header.type = DW_LLP_RECORD;
-    /* Without an intro a segment is placed as it is checked (place.c). */
+    /* Without an intro a segment is placed as it is checked. */
     for (unsigned fused = 0; fused < 2; fused++) {
         forger.header.flags = fused ? 0 : DW_LLP_INTRO;
         for (unsigned i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
