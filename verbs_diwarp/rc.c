@@ -251,8 +251,8 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     struct dv_rc *rc = qp->rc;
     const struct ibv_wc wc = done->wc; /* it goes with what follows */
     close_core(qp);
-    if (wc.status == IBV_WC_SUCCESS)
-        dv_rc_queues_closed(qp);
+    if (wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX)
+        dv_rc_queues_closed(qp, (uint32_t)wc.wr_id);
     if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE &&
         wc.vendor_err != NO_RECEIVE)
         fail(qp, IBV_WC_WR_FLUSH_ERR,

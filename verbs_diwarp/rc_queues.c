@@ -110,6 +110,18 @@ static void ask(struct dv_qp *qp)
         return;
     rc->asked = number;
     rc->asking++;
+    rc->messages++;
+}
+
+/* As DIWARP_WC_DISCONNECTED does. */
+static void count_messages(struct dv_rc *rc, struct dv_rc_send *send)
+{
+    const bool with_imm = send->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    const bool writes = with_imm || send->wr.opcode == IBV_WR_RDMA_WRITE;
+    if (!dv_mw_is_request(&send->wr))
+        rc->messages += !writes || send->bytes || send->wr.wr.rdma.rkey;
+    rc->messages += with_imm;
+    send->messages = rc->messages;
 }
 
 /* Hands to diwarp what it takes. Why the oldest cannot be sent, or IBV_WC_SUCCESS. */
@@ -118,7 +130,7 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
     struct dv_rc *rc = qp->rc;
     const uint32_t before = rc->handed;
     while (rc->core && !rc->unsendable && rc->handed < rc->send_count) {
-        const struct dv_rc_send *send = send_at(qp, rc->handed);
+        struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
         if (refused == -EACCES)
             rc->unsendable = IBV_WC_LOC_PROT_ERR;
@@ -128,6 +140,7 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
             rc->unsendable = send->failed;
         if (refused)
             break;
+        count_messages(rc, send);
         rc->handed++;
         /* Without a signal, no later than for half of the queue, which makes room. */
         if ((is_signaled(qp, send) && !responds(&send->wr)) ||
@@ -277,10 +290,11 @@ enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc
     return hand_over(qp);
 }
 
-void dv_rc_queues_closed(struct dv_qp *qp)
+void dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken)
 {
     const struct dv_rc *rc = qp->rc;
-    while (rc->handed && rc->first_send < rc->refused && !responds(&send_at(qp, 0)->wr))
+    while (rc->handed && rc->first_send < rc->refused && !responds(&send_at(qp, 0)->wr) &&
+           (int32_t)(taken - send_at(qp, 0)->messages) >= 0)
         pop_send(qp, IBV_WC_SUCCESS);
 }
 
@@ -304,7 +318,7 @@ void dv_rc_queues_forget(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
     rc->first_send = rc->wanted = rc->asked = rc->confirmed = 0;
-    rc->asking = 0;
+    rc->asking = rc->messages = 0;
     rc->send_count = rc->handed = rc->recv_count = 0;
     rc->unsendable = IBV_WC_SUCCESS;
     rc->refused = UINT64_MAX;

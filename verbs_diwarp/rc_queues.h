@@ -20,6 +20,7 @@ struct dv_rc_call {
 
 struct dv_rc_send {
     struct ibv_send_wr wr; /* its sg_list: of rc.sges */
+    uint32_t messages;     /* of the connection until its end, with those that ask */
     uint32_t bytes;
     enum ibv_wc_status failed; /* a bind or invalidation; told in its turn */
     bool keyless; /* to diwarp that is any memory of the process, which verbs do not know */
@@ -43,6 +44,7 @@ struct dv_rc {
      * confirmed, that it has them; and how many questions are under way. */
     uint64_t wanted, asked, confirmed;
     uint32_t asking;
+    uint32_t messages;             /* handed to diwarp, modulo 2^32 */
     enum ibv_wc_status unsendable; /* the next one, once it is the oldest; 0: is not */
 
     struct diwarp_srq *recvs; /* the queue pair's own; NULL: it has an SRQ */
@@ -64,9 +66,8 @@ void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest Send and receive with these statuses, the others flushed. */
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status,
                         enum ibv_wc_status recv_status);
-/* The other side has closed in order: what TCP took of Sends and writes before is done, whether it
- * wanted them or not. */
-void dv_rc_queues_closed(struct dv_qp *qp);
+/* The other side has closed in order, and had taken so many messages: these are done. */
+void dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken);
 /* As dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 

@@ -56,7 +56,10 @@ enum diwarp_rc_wc_opcode {
      * it, or the time is over. IBV_WC_REM_INV_REQ_ERR: rejected, data/byte_len is why.
      * IBV_WC_LOC_PROT_ERR: what was to be sent is no memory of ours (found by TCP; the CRC would
      * crash). IBV_WC_LOC_QP_OP_ERR: no memory to send it. All posted requests have completed, with
-     * IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. */
+     * IBV_WC_WR_FLUSH_ERR, before. The last completion of a QP; destroy it then. wr_id: how many of
+     * our messages the other side had taken when it destroyed its QP, modulo 2^32: Sends, Writes
+     * (with immediate data one more; of no bytes and STag 0, none), reads, atomics; UINT64_MAX: it
+     * has not told. */
     DIWARP_WC_DISCONNECTED,
 };
 

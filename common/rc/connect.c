@@ -194,6 +194,7 @@ int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_
     *qp = (struct diwarp_rc_qp){
         .timer = {.fire = on_timer},
         .rnr_retries = DW_RC_RNR_FOREVER,
+        .taken = UINT64_MAX,
         .rc = rc,
         .pd = pd,
         .attr = *attr,

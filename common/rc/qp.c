@@ -145,7 +145,8 @@ void dw_rc_close(struct diwarp_rc_qp *qp, enum ibv_wc_status status, uint32_t ve
     dw_rc_set_state(qp, DW_RC_CLOSED);
     release(qp);
     struct diwarp_wc wc = {
-        .wc = {.status = status,
+        .wc = {.wr_id = qp->taken,
+               .status = status,
                .opcode = (enum ibv_wc_opcode)DIWARP_WC_DISCONNECTED,
                .wc_flags = qp->terminated ? DIWARP_WC_TERMINATED_HERE : 0,
                .vendor_err = vendor_err},

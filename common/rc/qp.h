@@ -72,6 +72,9 @@ struct dw_rc_startup {
  * below DW_RC_RNR_FOREVER, it tells how often the Sends behind it would be tried again. */
 #define DW_RC_RNR_TO      UINT64_C(0x524e522072657400) /* "RNR ret" */
 #define DW_RC_RNR_FOREVER 7u
+/* Likewise, with this TO, plus a number modulo 2^32: before the stream ends, how many messages have
+ * been taken: Sends, Writes that name something, immediate data, requests of reads and atomics. */
+#define DW_RC_TAKEN_TO UINT64_C(0x74616b6e00000000) /* "takn" */
 
 struct diwarp_rc_qp {
     struct dw_rc *rc;
@@ -91,6 +94,7 @@ struct diwarp_rc_qp {
     bool ended, shut; /* the other side has closed in order, we have */
     uint16_t ord, ird;
     uint8_t rnr_retries; /* of its Sends, as the other side has told; DW_RC_RNR_FOREVER: not */
+    uint64_t taken; /* of our messages, as the other side has told, modulo 2^32; UINT64_MAX: not */
 
     struct dw_rc_startup *startup; /* of the calling side: the reply */
     uint64_t token;                /* of the listener that was called */
@@ -111,6 +115,7 @@ struct diwarp_rc_qp {
     uint32_t received_bytes;
     uint32_t written_bytes; /* of that Write, or the last one */
     uint32_t recv_msn, request_msn, response_msn;
+    uint32_t writes; /* that came whole */
     struct dw_mpa_stream rx;
     struct dw_rc_held held;
 };

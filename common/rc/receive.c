@@ -45,11 +45,16 @@ static int answer_reads_first(struct diwarp_rc_qp *qp)
     return qp->state == DW_RC_CLOSED ? -ECONNABORTED : 0;
 }
 
-static void note_rnr_retries(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
+/* What a Write of no bytes tells that names nothing; others are messages. */
+static void note(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
 {
-    const uint64_t retries = ddp->to - DW_RC_RNR_TO;
-    if (!ddp->stag && retries < DW_RC_RNR_FOREVER)
+    const uint64_t retries = ddp->to - DW_RC_RNR_TO, taken = ddp->to - DW_RC_TAKEN_TO;
+    if (ddp->stag)
+        qp->writes += ddp->last;
+    else if (retries < DW_RC_RNR_FOREVER)
         qp->rnr_retries = (uint8_t)retries;
+    else if (taken <= UINT32_MAX)
+        qp->taken = taken;
 }
 
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
@@ -58,7 +63,7 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
     qp->written_bytes = bytes + (qp->writing ? qp->written_bytes : 0);
     qp->writing = !ddp->last;
     if (!bytes) {
-        note_rnr_retries(qp, ddp);
+        note(qp, ddp);
         return 0;
     }
     void *at;
@@ -69,6 +74,7 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
     if (answer_reads_first(qp))
         return -ECONNABORTED;
     dw_copy(at, payload, bytes);
+    qp->writes += ddp->last;
     qp->rc->device->served++;
     return 0;
 }

@@ -200,11 +200,26 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
+/* What was not, its sender shall not take for done. Without memory he takes all for done that TCP
+ * has. */
+static void tell_taken(struct diwarp_rc_qp *qp)
+{
+    uint8_t ulpdu[DW_DDP_TAGGED_BYTES];
+    const struct dw_ddp_header ddp = {
+        .tagged = true,
+        .last = true,
+        .opcode = DW_RDMAP_WRITE,
+        .to = DW_RC_TAKEN_TO + (uint32_t)(qp->recv_msn + qp->request_msn + qp->writes - 2)};
+    if (qp->stream && qp->may_send && qp->state == DW_RC_RTS)
+        (void)dw_rc_tail_add_fpdu(qp, ulpdu, dw_ddp_put(ulpdu, &ddp));
+}
+
 void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp)
 {
     struct diwarp_device *device = qp->rc->device;
     dw_lock(device);
     dw_rc_flush(qp); /* that what was read has come is known to its sender then */
+    tell_taken(qp);
     if (qp->stream && (qp->state == DW_RC_RTS || qp->state == DW_RC_CLOSING) && !qp->ended) {
         dw_rc_linger(qp->rc, qp->stream, qp->tail);
         qp->tail = (struct dw_rc_tail){0};

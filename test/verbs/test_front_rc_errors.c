@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong with RC queue pairs of the verbs front. */
+#include <string.h>
 #include <time.h>
 
 #include "test/verbs/rc_pair.h"
@@ -223,6 +224,53 @@ static void rc__error_flushes(void **state)
     pair_close(pair);
 }
 
+static void end_other(struct pair *pair, unsigned way)
+{
+    struct ibv_qp_attr attr = {.qp_state = way ? IBV_QPS_ERR : IBV_QPS_RESET};
+    if (way == 2)
+        assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    else
+        assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_STATE), 0);
+    if (way == 2)
+        pair->qp[1] = NULL;
+}
+
+/* What the other side has taken is done, in whatever way it ends; what it has not fails, be it a
+ * Send that waits there for a receive, a Write behind that, or what comes when it is gone. */
+static void rc__other_side_ends__only_what_it_took_is_done(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 12; i++) {
+        struct pair *pair = pair_open(false);
+        const bool taken = i / 3 & 1, late = i >= 6;
+        pair_connect(pair, ALL_ACCESS);
+        pair_receive(pair, 1, 7);
+        pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+        assert_done(pair->recv_cq[1], 7, IBV_WC_SUCCESS);
+        if (!late && taken) { /* told at the end, or before */
+            end_other(pair, i % 3);
+            assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+            pair_close(pair);
+            continue;
+        }
+        assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+        memset(pair->memory[1] + 4096, 0xee, 8);
+        if (late)
+            end_other(pair, i % 3);
+        pair_post(pair, 0, taken ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 2, 8);
+        pair_post(pair, 0, IBV_WR_RDMA_WRITE, 3, 8);
+        if (!late) {
+            assert_empty(pair->recv_cq[1]);
+            end_other(pair, i % 3);
+        }
+        assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
+        assert_done(pair->send_cq[0], 3, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
+        assert_int_equal(pair->memory[1][4096], 0xee);
+        pair_close(pair);
+    }
+}
+
 /* A third queue pair that claims nothing of the two, and one that calls a number nobody has. */
 static void rc__strangers(void **state)
 {
@@ -257,6 +305,7 @@ int main(void)
         cmocka_unit_test(rc__tries_so_often),
         cmocka_unit_test(rc__is_received_at_a_later_try),
         cmocka_unit_test(rc__other_side_is_destroyed),
+        cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
         cmocka_unit_test(rc__error_flushes),
         cmocka_unit_test(rc__strangers),
     };
