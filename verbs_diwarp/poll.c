@@ -106,6 +106,8 @@ int dv_progress(struct dv_context *context)
     if (!context->core) /* closed */
         return 0;
     context->posts = 0;
+    if (!LIST_EMPTY(&context->unconnected))
+        dv_rc_expire(context);
     do {
         n = diwarp_poll_cq(context->core, DV_BATCH, done);
         context->done_count = n;

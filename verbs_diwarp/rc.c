@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc_queues.h"
 
@@ -162,6 +163,47 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
         answer(qp, core);
 }
 
+/* ---- the other side is not ready ---- */
+
+/* Of any time-out: its process may wait for a core, or for the news of us. */
+#define CONNECT_LEAST_NS UINT64_C(3000000000)
+/* How often they are looked at. */
+#define LOOK_NS 10000000
+
+/* As often as a Send is tried again, so long each (InfiniBand 9.7.6.1.3, 9.7.5.2.8): for ever,
+ * where that time is 0. */
+static void limit_wait(struct dv_qp *qp)
+{
+    struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
+    struct dv_rc *rc = qp->rc;
+    const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
+    if (rc->connected || rc->connect_by_ns || !rc->send_count || !qp->attr.timeout)
+        return;
+    rc->connect_by_ns = dv_clock_ns() + (wait_ns > CONNECT_LEAST_NS ? wait_ns : CONNECT_LEAST_NS);
+    LIST_INSERT_HEAD(&context->unconnected, rc, link);
+}
+
+static void end_wait(struct dv_rc *rc)
+{
+    if (rc->connect_by_ns)
+        LIST_REMOVE(rc, link);
+    rc->connect_by_ns = 0;
+}
+
+void dv_rc_expire(struct dv_context *context)
+{
+    const uint64_t now_ns = dv_clock_ns();
+    struct dv_rc *rc = LIST_FIRST(&context->unconnected), *next;
+    if (now_ns < context->look_ns)
+        return;
+    context->look_ns = now_ns + LOOK_NS;
+    for (; rc; rc = next) {
+        next = LIST_NEXT(rc, link);
+        if (now_ns >= rc->connect_by_ns)
+            dv_rc_fail(rc->qp, IBV_WC_RETRY_EXC_ERR);
+    }
+}
+
 /* ---- the end ---- */
 
 /* Why a side has sent Terminate: a message is longer than its receive (RFC 5041 8). */
@@ -190,6 +232,8 @@ static void close_core(struct dv_qp *qp)
     destroy(context, qp->rc->core);
     destroy(context, qp->rc->loop);
     qp->rc->core = qp->rc->loop = NULL;
+    qp->rc->connected = false;
+    end_wait(qp->rc);
 }
 
 bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
@@ -274,6 +318,10 @@ static void fail_if(struct dv_qp *qp, enum ibv_wc_status status)
 
 void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 {
+    if ((unsigned)done->wc.opcode == DIWARP_WC_CONNECTED) {
+        qp->rc->connected = true;
+        end_wait(qp->rc);
+    }
     if ((unsigned)done->wc.opcode == DIWARP_WC_DISCONNECTED)
         disconnected(qp, done);
     else
@@ -283,6 +331,7 @@ void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     fail_if(qp, dv_rc_queues_send(qp, wr));
+    limit_wait(qp);
 }
 
 /* ---- making ---- */

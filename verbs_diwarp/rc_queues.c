@@ -333,6 +333,7 @@ int dv_rc_queues_init(struct dv_qp *qp, const struct ibv_qp_init_attr_ex *attr)
     if (!rc)
         return ENOMEM;
     qp->rc = rc;
+    rc->qp = qp;
     rc->refused = UINT64_MAX;
     rc->sends = calloc(room, sizeof *rc->sends);
     rc->sges = calloc(room * max_sge(qp), sizeof *rc->sges);

@@ -27,6 +27,10 @@ struct dv_rc_send {
 };
 
 struct dv_rc {
+    struct dv_qp *qp;
+    LIST_ENTRY(dv_rc) link; /* in context.unconnected, if connect_by_ns */
+    uint64_t connect_by_ns; /* 0: it has no Sends, or waits for ever */
+    bool connected;
     struct diwarp_rc_qp *core; /* NULL: no connection */
     struct diwarp_rc_qp *loop; /* of one that is connected with itself: the end that receives */
     struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */

@@ -85,8 +85,10 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
 
 void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
 {
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTS, .max_rd_atomic = 1, .rnr_retry = pair->rnr_retry};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+                               .max_rd_atomic = 1,
+                               .rnr_retry = pair->rnr_retry,
+                               .timeout = pair->timeout};
     assert_int_equal(to_rtr(pair, qp, other), 0);
     assert_int_equal(ibv_modify_qp(qp, &attr,
                                    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

@@ -224,6 +224,34 @@ static void rc__error_flushes(void **state)
     pair_close(pair);
 }
 
+/* Of whichever calls the other: a Send waits for it, and not for ever. */
+static void rc__other_side_is_never_ready(void **state)
+{
+    (void)state;
+    struct pair *pairs[2] = {pair_open(false), pair_open(false)};
+    struct ibv_wc wc;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *pair = pairs[i];
+        pair->timeout = 10;
+        pair_init(pair->qp[0], ALL_ACCESS);
+        pair_init(pair->qp[1], ALL_ACCESS);
+        pair_connect_to(pair, pair->qp[i], pair->qp[!i]->qp_num);
+        pair_post(pair, i, IBV_WR_SEND, 1, 8);
+        pair_post(pair, i, IBV_WR_SEND, 2, 8);
+    }
+    const time_t begin = time(NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_cq *cq = pairs[i]->send_cq[i];
+        while (!ibv_poll_cq(cq, 1, &wc))
+            assert_true(time(NULL) - begin < 30);
+        assert_true(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR);
+        assert_done(cq, 2, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(pairs[i]->qp[i]->state, IBV_QPS_ERR);
+        pair_close(pairs[i]);
+    }
+    assert_true(time(NULL) - begin >= 2);
+}
+
 static void end_other(struct pair *pair, unsigned way)
 {
     struct ibv_qp_attr attr = {.qp_state = way ? IBV_QPS_ERR : IBV_QPS_RESET};
@@ -306,6 +334,7 @@ int main(void)
         cmocka_unit_test(rc__is_received_at_a_later_try),
         cmocka_unit_test(rc__other_side_is_destroyed),
         cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
+        cmocka_unit_test(rc__other_side_is_never_ready),
         cmocka_unit_test(rc__error_flushes),
         cmocka_unit_test(rc__strangers),
     };
