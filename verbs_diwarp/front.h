@@ -28,14 +28,13 @@
 #define DV_INDEX_PORT  1u
 #define DV_INDEX_FIRST 2u
 
-#define DV_MAX_SGE      32 /* as diwarp's of UD */
+#define DV_MAX_SGE      32 /* as diwarp's */
 #define DV_MAX_WR       16384
 #define DV_MAX_CQE      (1 << 20)
 #define DV_MAX_INLINE   1024
 #define DV_LEAST_INLINE 64   /* some programs rely on cards that give more than they ask for */
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
 #define DV_RC_MSG_BYTES (1u << 30)
-#define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
 #define DV_RC_MAX_READS 16u /* under way, each way */
 
 #define DV_RNR_FOREVER 7u /* as rnr_retry */
@@ -55,7 +54,7 @@ struct dv_context {
     struct diwarp_cq *core;           /* of all queue pairs: completions are sorted into dv_cq */
     struct diwarp_listener *listener; /* NULL: it has no queue pair of RC */
     uint32_t rc_qps;
-    struct diwarp_helper *helper;     /* NULL: there was none, nor anybody who sleeps for events */
+    struct diwarp_helper *helper; /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */
     struct dv_event *events;         /* that nobody took, oldest first */

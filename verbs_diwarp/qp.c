@@ -89,7 +89,6 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const bool rc = attr->qp_type == IBV_QPT_RC;
     const uint64_t ops = dv_wr_ops(attr->qp_type);
     const bool rd = attr->qp_type == IBV_QPT_DRIVER;
-    const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
     if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && rd) ||
         attr->comp_mask & ~known ||
         create_flags_of(attr) &
@@ -100,7 +99,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
         attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
         cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
-        cap->max_send_sge > max_sge || cap->max_recv_sge > max_sge ||
+        cap->max_send_sge > DV_MAX_SGE || cap->max_recv_sge > DV_MAX_SGE ||
         cap->max_inline_data > DV_MAX_INLINE ||
         (attr->srq && dv_root_of(attr->srq->pd) != dv_root_of(attr->pd)))
         return EINVAL;

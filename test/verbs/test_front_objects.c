@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs front: what there is, what can be made, and states. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 #include "test/verbs/end.h"
 
@@ -29,6 +31,66 @@ static void query__is_right(void **state)
     assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
     assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
     assert_int_equal(ibv_close_device(context), 0);
+}
+
+/* What is made with it, or EINVAL. */
+static void create(struct end *end, const struct ibv_qp_init_attr *wanted, bool possible)
+{
+    struct ibv_qp_init_attr attr = *wanted;
+    errno = 0;
+    struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
+    assert_int_equal(errno, possible ? 0 : EINVAL);
+    assert_int_equal(qp != NULL, possible);
+    if (qp)
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void query__promises_what_can_be_made(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_device_attr device;
+    static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_RC};
+    assert_int_equal(ibv_query_device(end->context, &device), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct ibv_qp_init_attr attr = attr_of(end);
+        attr.qp_type = types[i / 2];
+        uint32_t *sges = i % 2 ? &attr.cap.max_send_sge : &attr.cap.max_recv_sge;
+        *sges = (uint32_t)device.max_sge;
+        create(end, &attr, true);
+        ++*sges;
+        create(end, &attr, false);
+    }
+    struct ibv_srq_init_attr srq_attr = {
+        .attr = {.max_wr = 1, .max_sge = (uint32_t)device.max_srq_sge}};
+    struct ibv_srq *srq = ibv_create_srq(end->pd, &srq_attr);
+    assert_non_null(srq);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    close_end(end);
+}
+
+/* Of RC: a datagram queue pair of diwarp's takes more memory. */
+static void query__tells_how_many_queue_pairs(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_device_attr device;
+    struct ibv_qp_init_attr attr = attr_of(end);
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = 1;
+    assert_int_equal(ibv_query_device(end->context, &device), 0);
+    struct ibv_qp **qps = calloc((size_t)device.max_qp, sizeof *qps);
+    assert_non_null(qps);
+    for (int i = 1; i < device.max_qp; i++) { /* and end's own */
+        qps[i] = ibv_create_qp(end->pd, &attr);
+        assert_non_null(qps[i]);
+    }
+    assert_null(ibv_create_qp(end->pd, &attr));
+    assert_int_equal(errno, ENOMEM);
+    for (int i = 1; i < device.max_qp; i++)
+        assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+    free(qps);
+    close_end(end);
 }
 
 /* Two of a process have ports and numbers of their own. */
@@ -251,6 +313,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query__is_right),
+        cmocka_unit_test(query__promises_what_can_be_made),
+        cmocka_unit_test(query__tells_how_many_queue_pairs),
         cmocka_unit_test(open__again),
         cmocka_unit_test(create__refuses),
         cmocka_unit_test(objects__are_gone),
