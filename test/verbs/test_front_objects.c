@@ -180,6 +180,61 @@ static void modify__by_the_table(void **state)
     close_end(end);
 }
 
+/* Of RC, in changes that its states allow. */
+static const struct {
+    struct ibv_qp_attr attr;
+    int wanted;
+} values[] = {
+    {{.path_mtu = 0}, EINVAL},
+    {{.path_mtu = IBV_MTU_4096 + 1}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .dest_qp_num = 1 << 24}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .retry_cnt = 8}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .rnr_retry = 8}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .timeout = 32}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .qp_access_flags = 1 << 10}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024,
+      .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+                         IBV_ACCESS_RELAXED_ORDERING},
+     0},
+    {{.path_mtu = IBV_MTU_256, .dest_qp_num = 0xffffff, .retry_cnt = 7, .timeout = 31}, 0},
+};
+
+/* To RTS, unless a change is refused before. */
+static int modify_with(struct end *end, struct ibv_qp *qp, const struct ibv_qp_attr *with)
+{
+    static const int masks[] = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC};
+    struct ibv_qp_attr attr = *with;
+    int rc = 0;
+    attr.port_num = 1;
+    attr.ah_attr = (struct ibv_ah_attr){.port_num = 1, .is_global = 1};
+    assert_int_equal(ibv_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    for (unsigned i = 0; i < 3 && !rc; i++) {
+        attr.qp_state = IBV_QPS_INIT + i;
+        rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | masks[i]);
+    }
+    return rc;
+}
+
+static void modify__refuses_values(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+        struct ibv_qp_init_attr init = attr_of(end);
+        init.qp_type = IBV_QPT_RC;
+        struct ibv_qp *qp = ibv_create_qp(end->pd, &init);
+        assert_non_null(qp);
+        assert_int_equal(modify_with(end, qp, &values[i].attr), values[i].wanted);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    close_end(end);
+}
+
 /* Receives that have completed leave no gap, and what is posted in their place comes last. */
 static void error__flushes_what_is_left(void **state)
 {
@@ -212,9 +267,11 @@ static void error__flushes_in_order(void **state)
         assert_int_equal(post_recv(end, 100 + i, 512, 100), 0);
     assert_int_equal(post_recv(end, 0, 512, 100), ENOMEM);
     assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(post_recv(end, 108, 512, 100), ENOMEM);
+    assert_int_equal(take(end->recv_cq).wr_id, 100);
     assert_int_equal(post_recv(end, 108, 512, 100), 0);
     assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
-    for (unsigned i = 0; i < 9; i++) {
+    for (unsigned i = 1; i < 9; i++) {
         const struct ibv_wc wc = take(end->recv_cq);
         assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(wc.wr_id, 100 + i);
@@ -319,6 +376,7 @@ int main(void)
         cmocka_unit_test(create__refuses),
         cmocka_unit_test(objects__are_gone),
         cmocka_unit_test(modify__by_the_table),
+        cmocka_unit_test(modify__refuses_values),
         cmocka_unit_test(error__flushes_in_order),
         cmocka_unit_test(error__flushes_what_is_left),
     };

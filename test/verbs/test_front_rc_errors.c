@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong with RC queue pairs of the verbs front. */
+#include <errno.h>
 #include <time.h>
 
 #include "test/verbs/rc_pair.h"
@@ -223,6 +224,80 @@ static void rc__error_flushes(void **state)
     pair_close(pair);
 }
 
+static int post_flushed_send(struct ibv_qp *qp, uint64_t id)
+{
+    struct ibv_send_wr wr = {.wr_id = id, .opcode = IBV_WR_SEND}, *bad;
+    return ibv_post_send(qp, &wr, &bad);
+}
+
+static int post_flushed_recv(struct ibv_qp *qp, uint64_t id)
+{
+    struct ibv_recv_wr wr = {.wr_id = id}, *bad;
+    return ibv_post_recv(qp, &wr, &bad);
+}
+
+/* Each flushed request has its place in the queue until its completion is polled. */
+static void rc__error_has_a_bound(void **state)
+{
+    (void)state;
+    static int (*const post[])(struct ibv_qp *, uint64_t) = {post_flushed_send, post_flushed_recv};
+    struct pair *pair = pair_open(false);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct ibv_qp *qp = pair->qp[0];
+    pair_connect(pair, 0);
+    pair_receive(pair, 0, 0);
+    assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+    assert_int_equal(post_flushed_send(qp, 0), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_cq *cq = i ? pair->recv_cq[0] : pair->send_cq[0];
+        for (uint64_t id = 1; id < ROOM; id++)
+            assert_int_equal(post[i](qp, id), 0);
+        assert_int_equal(post[i](qp, ROOM), ENOMEM);
+        assert_done(cq, 0, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(post[i](qp, ROOM), 0);
+        assert_int_equal(post[i](qp, ROOM + 1), ENOMEM);
+        for (uint64_t id = 1; id <= ROOM; id++)
+            assert_done(cq, id, IBV_WC_WR_FLUSH_ERR);
+    }
+    pair_close(pair);
+}
+
+static void rc__no_receives_beside_an_srq(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(true);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    pair_connect(pair, 0);
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    assert_int_equal(ibv_modify_qp(pair->qp[1], &error, IBV_QP_STATE), 0);
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    assert_empty(pair->recv_cq[1]);
+    pair_close(pair);
+}
+
+static void rc__misaligned_atomic(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_sge sge = {(uintptr_t)pair->memory[0], 8, pair->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 2,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.atomic = {.remote_addr = (uintptr_t)pair->memory[1] + 4,
+                                           .rkey = pair->mr->rkey}},
+                       *bad;
+    pair_connect(pair, ALL_ACCESS);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 8);
+    assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[0], 2, IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
+    pair_close(pair);
+}
+
 /* A third queue pair that claims nothing of the two, and one that calls a number nobody has. */
 static void rc__strangers(void **state)
 {
@@ -258,6 +333,9 @@ int main(void)
         cmocka_unit_test(rc__is_received_at_a_later_try),
         cmocka_unit_test(rc__other_side_is_destroyed),
         cmocka_unit_test(rc__error_flushes),
+        cmocka_unit_test(rc__error_has_a_bound),
+        cmocka_unit_test(rc__no_receives_beside_an_srq),
+        cmocka_unit_test(rc__misaligned_atomic),
         cmocka_unit_test(rc__strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
