@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong with RC queue pairs of the verbs front. */
 #include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "test/verbs/rc_pair.h"
+
+static bool has_async_event(const struct pair *pair, int wait_ms)
+{
+    struct pollfd readable = {.fd = pair->context->async_fd, .events = POLLIN};
+    return poll(&readable, 1, wait_ms) == 1;
+}
+
+/* The next one, not acknowledged. */
+static struct ibv_async_event take_event(struct pair *pair, struct ibv_qp *qp,
+                                         enum ibv_event_type type)
+{
+    struct ibv_async_event event;
+    assert_true(has_async_event(pair, 2000));
+    assert_int_equal(ibv_get_async_event(pair->context, &event), 0);
+    assert_int_equal(event.event_type, type);
+    assert_ptr_equal(event.element.qp, qp);
+    return event;
+}
 
 static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_wc_status status)
 {
@@ -21,7 +42,12 @@ static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_w
         assert_done(pair->recv_cq[1], 20,
                     status == IBV_WC_REM_INV_REQ_ERR ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
+        struct ibv_async_event event = take_event(
+            pair, pair->qp[1],
+            status == IBV_WC_REM_ACCESS_ERR ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+        ibv_ack_async_event(&event);
     }
+    assert_false(has_async_event(pair, 0));
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(ibv_modify_qp(pair->qp[i], &reset, IBV_QP_STATE), 0);
 }
@@ -82,6 +108,66 @@ static void rc__rights_that_change(void **state)
     assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
     pair_post(pair, 0, IBV_WR_RDMA_WRITE, 2, 8);
     assert_done(pair->send_cq[0], 2, IBV_WC_REM_ACCESS_ERR);
+    pair_close(pair);
+}
+
+/* A write without right there; queue pair 1 has failed then. */
+static void write_without_right(struct pair *pair)
+{
+    pair_connect(pair, 0);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 8);
+    assert_done(pair->send_cq[0], 1, IBV_WC_REM_ACCESS_ERR);
+    assert_empty(pair->recv_cq[1]);
+}
+
+static void rc__event_before_that_of_the_srq(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(true);
+    write_without_right(pair);
+    struct ibv_async_event first = take_event(pair, pair->qp[1], IBV_EVENT_QP_ACCESS_ERR);
+    struct ibv_async_event last = take_event(pair, pair->qp[1], IBV_EVENT_QP_LAST_WQE_REACHED);
+    ibv_ack_async_event(&first);
+    ibv_ack_async_event(&last);
+    pair_close(pair);
+}
+
+static void rc__destroyed_with_its_event(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    write_without_right(pair);
+    assert_true(has_async_event(pair, 2000));
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_false(has_async_event(pair, 0));
+    pair_close(pair);
+}
+
+static atomic_bool destroyed;
+
+static void *destroy(void *qp)
+{
+    const int rc = ibv_destroy_qp(qp);
+    destroyed = true;
+    return rc ? qp : NULL;
+}
+
+static void rc__destroyed_amid_its_event(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pthread_t thread;
+    void *failed;
+    write_without_right(pair);
+    struct ibv_async_event event = take_event(pair, pair->qp[1], IBV_EVENT_QP_ACCESS_ERR);
+    assert_int_equal(pthread_create(&thread, NULL, destroy, pair->qp[1]), 0);
+    poll(NULL, 0, 50);
+    assert_false(destroyed);
+    ibv_ack_async_event(&event);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    pair->qp[1] = NULL;
     pair_close(pair);
 }
 
@@ -165,6 +251,7 @@ static void rc__tries_so_often(void **state)
         assert_int_equal(pair->qp[to]->state, IBV_QPS_RTS);
         pair_post(pair, to, IBV_WR_SEND, 4, 8);
         assert_done(pair->send_cq[to], 4, IBV_WC_RETRY_EXC_ERR);
+        assert_false(has_async_event(pair, 0));
         pair_close(pair);
     }
 }
@@ -326,6 +413,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__wrong_access),
         cmocka_unit_test(rc__rights_that_change),
+        cmocka_unit_test(rc__event_before_that_of_the_srq),
+        cmocka_unit_test(rc__destroyed_with_its_event),
+        cmocka_unit_test(rc__destroyed_amid_its_event),
         cmocka_unit_test(rc__wrong_local_key),
         cmocka_unit_test(rc__too_long),
         cmocka_unit_test(rc__waits_for_a_receive),
