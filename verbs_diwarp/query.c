@@ -171,7 +171,8 @@ static const struct ibv_device_attr device_attr = {
     .max_ah = 1 << 24,
     .max_pkeys = 1,
     .phys_port_cnt = 1,
-    .atomic_cap = IBV_ATOMIC_GLOB, /* towards all threads of the host, too */
+    /* Towards all threads of the host, too; but UCX takes atomics of devices that say so little. */
+    .atomic_cap = IBV_ATOMIC_HCA,
 };
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
