@@ -53,6 +53,8 @@ static struct account account_of(const struct ibv_async_event *event)
         return (struct account){&cq->mutex, &cq->cond, &cq->async_events_completed,
                                 &dv_cq_of(cq)->async_events};
     case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return (struct account){&qp->mutex, &qp->cond, &qp->events_completed,
                                 &dv_qp_of(qp)->async_events};
@@ -137,6 +139,8 @@ static struct ibv_context *context_of(const struct ibv_async_event *event)
     case IBV_EVENT_CQ_ERR:
         return event->element.cq->context;
     case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         return event->element.qp->context;
     case IBV_EVENT_SRQ_LIMIT_REACHED:

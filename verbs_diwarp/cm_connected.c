@@ -34,6 +34,8 @@ static void disconnected(struct dv_cm_id *id)
     dv_cm_close_link(id);
     dv_cm_set_state(id, DV_CM_DISCONNECTED);
     dv_cm_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+    /* No packets of the connection can come late: TCP, which has numbered them, waits itself. */
+    dv_cm_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 }
 
 static bool has_data_to_come(const struct dv_cm_id *id)

@@ -9,12 +9,26 @@
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/channel.h"
 
-/* A Send has its place in the send queue until its completion is polled. */
+static bool is_flushed_recv(const struct ibv_wc *wc)
+{
+    return wc->opcode & IBV_WC_RECV && wc->status == IBV_WC_WR_FLUSH_ERR;
+}
+
+/* A Send, and a receive in error, has its place in its queue until its completion is polled. */
+static void take_place(struct dv_context *context, const struct ibv_wc *wc)
+{
+    struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
+    if (qp && is_flushed_recv(wc))
+        qp->flushed_recvs++; /* Sends are counted by who completes them */
+}
+
 static void give_place(struct dv_context *context, const struct ibv_wc *wc)
 {
     struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
     if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
         qp->unpolled--;
+    if (qp && qp->flushed_recvs && is_flushed_recv(wc))
+        qp->flushed_recvs--;
 }
 
 void dv_drop_oldest(struct dv_cq *cq)
@@ -46,6 +60,7 @@ void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
     }
     cq->entries[(cq->head + cq->count++) % cq->size] =
         (struct dv_entry){*wc, cq->stamps ? dv_clock_ns() : 0};
+    take_place(dv_context_of(ibv_cq->context), wc);
     const bool wanted = cq->armed == DV_ARMED || (cq->armed == DV_ARMED_SOLICITED &&
                                                   (solicited || wc->status != IBV_WC_SUCCESS));
     if (!wanted || !ibv_cq->channel)

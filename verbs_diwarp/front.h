@@ -29,14 +29,13 @@
 #define DV_INDEX_PORT  1u
 #define DV_INDEX_FIRST 2u
 
-#define DV_MAX_SGE      32 /* as diwarp's of UD */
+#define DV_MAX_SGE      32 /* as diwarp's */
 #define DV_MAX_WR       16384
 #define DV_MAX_CQE      (1 << 20)
 #define DV_MAX_INLINE   1024
 #define DV_LEAST_INLINE 64   /* some programs rely on cards that give more than they ask for */
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
 #define DV_RC_MSG_BYTES (1u << 30)
-#define DV_RC_MAX_SGE   16u /* as diwarp's of RC */
 #define DV_RC_MAX_READS 16u /* under way, each way */
 
 #define DV_RNR_FOREVER 7u /* as rnr_retry */
@@ -206,6 +205,7 @@ struct dv_qp {
     struct dv_rc *rc;           /* NULL, and rd, too: it is of UD, and has what follows */
     struct diwarp_qp *core;
     uint32_t unpolled;                 /* completions of Sends: as many as cap.max_send_wr */
+    uint32_t flushed_recvs;            /* completions of them that were not polled */
     struct dv_recvs recvs;             /* its own: none with an SRQ */
     struct dv_membership *memberships; /* groups that it is attached to */
     bool block_self;                   /* of these, what it sends itself does not come to it */

@@ -96,9 +96,9 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
     *ah = NULL;
     if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
         return EINVAL;
-    if (qp->rc)
-        return is_in_error(qp) ? 0 : check_rc_send(qp, wr, before);
-    if ((uint64_t)qp->unpolled + before >= qp->cap.max_send_wr)
+    if (qp->rc && !is_in_error(qp))
+        return check_rc_send(qp, wr, before);
+    if ((uint64_t)qp->unpolled + before >= (qp->rc ? dv_rc_room(qp) : qp->cap.max_send_wr))
         return ENOMEM;
     if (is_in_error(qp))
         return 0;
@@ -257,6 +257,19 @@ static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
     return 0;
 }
 
+/* As a Send, it has its place in the queue until its completion is polled. */
+static int flush_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
+{
+    const struct ibv_wc flushed = {.wr_id = wr->wr_id,
+                                   .status = IBV_WC_WR_FLUSH_ERR,
+                                   .opcode = IBV_WC_RECV,
+                                   .qp_num = dv_ibv_qp(qp)->qp_num};
+    if (qp->flushed_recvs >= qp->cap.max_recv_wr)
+        return ENOMEM;
+    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &flushed, false);
+    return 0;
+}
+
 int dv_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
     struct dv_context *context = dv_context_of(ibv_qp->context);
@@ -264,14 +277,10 @@ int dv_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_
     int rc = 0;
     dv_lock(context);
     for (; wr; wr = wr->next) {
-        const struct ibv_wc flushed = {.wr_id = wr->wr_id,
-                                       .status = IBV_WC_WR_FLUSH_ERR,
-                                       .opcode = IBV_WC_RECV,
-                                       .qp_num = ibv_qp->qp_num};
-        if (ibv_qp->state == IBV_QPS_ERR)
-            dv_cq_push(ibv_qp->recv_cq, &flushed, false);
-        else if (ibv_qp->state == IBV_QPS_RESET || ibv_qp->srq)
+        if (ibv_qp->state == IBV_QPS_RESET || ibv_qp->srq)
             rc = EINVAL;
+        else if (ibv_qp->state == IBV_QPS_ERR)
+            rc = flush_recv(qp, wr);
         else
             rc = qp->rc   ? dv_rc_post_recv(qp, wr)
                  : qp->rd ? dv_rd_post_recv(qp, wr)

@@ -89,7 +89,6 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const bool rc = attr->qp_type == IBV_QPT_RC;
     const uint64_t ops = dv_wr_ops(attr->qp_type);
     const bool rd = attr->qp_type == IBV_QPT_DRIVER;
-    const uint32_t max_sge = rc ? DV_RC_MAX_SGE : DV_MAX_SGE;
     if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && rd) ||
         attr->comp_mask & ~known ||
         create_flags_of(attr) &
@@ -100,7 +99,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
         attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
         cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
-        cap->max_send_sge > max_sge || cap->max_recv_sge > max_sge ||
+        cap->max_send_sge > DV_MAX_SGE || cap->max_recv_sge > DV_MAX_SGE ||
         cap->max_inline_data > DV_MAX_INLINE ||
         (attr->srq && dv_root_of(attr->srq->pd) != dv_root_of(attr->pd)))
         return EINVAL;
@@ -258,7 +257,7 @@ static int reset(struct dv_qp *qp)
     }
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
-    qp->unpolled = 0;
+    qp->unpolled = qp->flushed_recvs = 0;
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     return rc;
@@ -332,19 +331,46 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->max_dest_rd_atomic = from->max_dest_rd_atomic;
 }
 
+/* What regions may have, and what libibverbs lets devices that do not know it ignore. */
+#define KNOWN_ACCESS                                                             \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
+     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
+
+/* Whether each given attribute has a value that it may have. Which may be given at all is
+ * dv_states_allow()'s to tell. */
+static bool are_values(const struct ibv_qp_attr *attr, int mask)
+{
+    const struct {
+        int bit;
+        uint32_t value, least, most;
+    } values[] = {
+        {IBV_QP_PORT, attr->port_num, 1, 1},
+        {IBV_QP_PKEY_INDEX, attr->pkey_index, 0, 0},
+        {IBV_QP_PATH_MTU, attr->path_mtu, IBV_MTU_256, IBV_MTU_4096},
+        {IBV_QP_DEST_QPN, attr->dest_qp_num, 0, DV_MCAST_QPN},
+        {IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, 0, DV_RC_MAX_READS},
+        {IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, 0, DV_RC_MAX_READS},
+        {IBV_QP_TIMEOUT, attr->timeout, 0, 31},
+        {IBV_QP_RETRY_CNT, attr->retry_cnt, 0, 7},
+        {IBV_QP_RNR_RETRY, attr->rnr_retry, 0, DV_RNR_FOREVER},
+        {IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, 0, 31},
+        {IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~KNOWN_ACCESS, 0, 0},
+    };
+    bool good = true;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        good &= !(mask & values[i].bit) ||
+                (values[i].value >= values[i].least && values[i].value <= values[i].most);
+    return good;
+}
+
 static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const struct ibv_qp *ibv_qp = dv_ibv_qp(qp);
     const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : ibv_qp->state;
     if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != ibv_qp->state) ||
-        (mask & IBV_QP_PORT && attr->port_num != 1) ||
-        (mask & IBV_QP_PKEY_INDEX && attr->pkey_index) ||
         (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
-        (mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > DV_RC_MAX_READS) ||
-        (mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > DV_RC_MAX_READS) ||
-        (mask & IBV_QP_RNR_RETRY && attr->rnr_retry > DV_RNR_FOREVER) ||
-        (mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) ||
-        !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
+        !are_values(attr, mask) || !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
         return EINVAL;
     const struct ibv_qp_attr before = qp->attr;
     take_attr(&qp->attr, attr, mask);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "verbs_diwarp/mcast.h"
+
 /* ---- who is where ---- */
 
 uint64_t dv_gid_hash(const union ibv_gid *gid)
@@ -147,16 +149,16 @@ static const struct ibv_device_attr device_attr = {
     .vendor_id = 0x026469, /* as the GUID begins: of no company */
     .max_mr_size = UINT64_MAX,
     .page_size_cap = UINT64_MAX << 12,
-    .max_qp = DV_INDEX_MASK,
+    .max_qp = DV_INDEX_MASK + 1 - DV_INDEX_FIRST,
     .max_qp_wr = DV_MAX_WR,
     .max_sge = DV_MAX_SGE,
-    .max_sge_rd = (int)DV_RC_MAX_SGE,
+    .max_sge_rd = DV_MAX_SGE,
     .max_qp_rd_atom = (int)DV_RC_MAX_READS,
     .max_qp_init_rd_atom = (int)DV_RC_MAX_READS,
     .max_res_rd_atom = DV_INDEX_MASK * (int)DV_RC_MAX_READS,
     .max_srq = 1 << 16,
     .max_srq_wr = DV_MAX_WR,
-    .max_srq_sge = (int)DV_RC_MAX_SGE,
+    .max_srq_sge = DV_MAX_SGE,
     .max_cq = 1 << 16,
     .max_cqe = DV_MAX_CQE,
     .max_mr = 1 << 24,
@@ -169,7 +171,8 @@ static const struct ibv_device_attr device_attr = {
     .max_ah = 1 << 24,
     .max_pkeys = 1,
     .phys_port_cnt = 1,
-    .atomic_cap = IBV_ATOMIC_GLOB, /* towards all threads of the host, too */
+    /* Towards all threads of the host, too; but UCX takes atomics of devices that say so little. */
+    .atomic_cap = IBV_ATOMIC_HCA,
 };
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
@@ -177,6 +180,8 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
     if (!dv_is_ours(context))
         return DV_REAL(ibv_query_device)(context, attr);
     *attr = device_attr;
+    /* The last context has the groups' number, which no queue pair gets. */
+    attr->max_qp -= dv_context_of(context)->slot == DV_MCAST_QPN >> DV_INDEX_BITS;
     attr->node_guid = attr->sys_image_guid = ibv_get_device_guid(context->device);
     return 0;
 }

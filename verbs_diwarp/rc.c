@@ -290,6 +290,22 @@ static enum ibv_wc_status status_of(uint32_t cause)
     }
 }
 
+/* The fault of the other side's request that this side has ended the connection for, which no
+ * completion tells a program that only lets others write and read. Causes beyond these are of the
+ * stream, or our own. */
+static void tell_fault(struct dv_qp *qp, const struct ibv_wc *wc)
+{
+    const unsigned kind = wc->vendor_err >> 8; /* as in status_of() */
+    const bool access = kind == 0x01 || kind == 0x11;
+    const bool malformed = kind == 0x02 || (kind == 0x12 && wc->vendor_err != NO_RECEIVE);
+    if (wc->status == IBV_WC_REM_OP_ERR && wc->wc_flags & DIWARP_WC_TERMINATED_HERE &&
+        (access || malformed))
+        dv_async_push(dv_context_of(qp->ex.qp_base.context),
+                      &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
+                                                .event_type = access ? IBV_EVENT_QP_ACCESS_ERR
+                                                                     : IBV_EVENT_QP_REQ_ERR});
+}
+
 static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct dv_rc *rc = qp->rc;
@@ -297,6 +313,7 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     close_core(qp);
     if (wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX)
         dv_rc_queues_closed(qp, (uint32_t)wc.wr_id);
+    tell_fault(qp, &wc);
     if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE &&
         wc.vendor_err != NO_RECEIVE)
         fail(qp, IBV_WC_WR_FLUSH_ERR,

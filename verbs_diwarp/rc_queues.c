@@ -99,6 +99,17 @@ static int hand_one(struct dv_qp *qp, const struct dv_rc_send *send)
     return diwarp_rc_post_send(rc->core, &wr);
 }
 
+/* Of what diwarp_rc_post_send() finds malformed. An atomic's address that is not aligned is the
+ * other side's to refuse, over InfiniBand. */
+static enum ibv_wc_status fault_of(const struct dv_rc_send *send)
+{
+    const struct ibv_send_wr *wr = &send->wr;
+    const bool atomic = responds(wr) && wr->opcode != IBV_WR_RDMA_READ;
+    return atomic && send->bytes == sizeof(uint64_t) && wr->wr.atomic.remote_addr % sizeof(uint64_t)
+               ? IBV_WC_REM_INV_REQ_ERR
+               : IBV_WC_LOC_QP_OP_ERR;
+}
+
 /* Has all that was handed over confirmed. */
 static void ask(struct dv_qp *qp)
 {
@@ -135,7 +146,7 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
         if (refused == -EACCES)
             rc->unsendable = IBV_WC_LOC_PROT_ERR;
         else if (refused == -EINVAL)
-            rc->unsendable = IBV_WC_LOC_QP_OP_ERR;
+            rc->unsendable = fault_of(send);
         else if (refused == -EPERM)
             rc->unsendable = send->failed;
         if (refused)

@@ -69,7 +69,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
         return DV_REAL(ibv_create_srq)(pd, attr);
     if (dv_is_gone(pd->context))
         return dv_fail(EINVAL);
-    if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_RC_MAX_SGE)
+    if (!attr->attr.max_wr || attr->attr.max_wr > DV_MAX_WR || attr->attr.max_sge > DV_MAX_SGE)
         return dv_fail(EINVAL);
     struct dv_srq *srq = calloc(1, sizeof *srq);
     if (!srq || dv_recvs_init(&srq->recvs, attr->attr.max_wr, attr->attr.max_sge)) {

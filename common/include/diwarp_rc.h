@@ -74,7 +74,7 @@ struct diwarp_rc_qp_attr {
     void *context;           /* the application's; see diwarp_rc_qp_context() */
     uint32_t max_send_wr;    /* then posts give -ENOMEM */
     uint32_t max_recv_wr;    /* without srq */
-    uint32_t max_sge;        /* of a work request: 1 to 16; its memory is kept for each */
+    uint32_t max_sge;        /* of a work request: 1 to 32; its memory is kept for each */
     uint32_t max_rd_atomic;  /* RDMA reads and atomics under way, each way: ORD and IRD. Where one
                               * side has 0, the other's posts give -EINVAL; one posted before that
                               * was known ends the connection (vendor_err 0x2006) */
@@ -165,7 +165,7 @@ DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_
  * IBV_WC_LOC_PROT_ERR and the connection with Terminate (vendor_err 0x1000). */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
 
-/* Receives for RC and UD QPs of its PD alike. max_sge: elements of each, 16 at most. NULL: more, or
+/* Receives for RC and UD QPs of its PD alike. max_sge: elements of each, 32 at most. NULL: more, or
  * no memory. One that a QP has begun to fill when it goes is posted anew. */
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr,
                                                    unsigned max_sge);

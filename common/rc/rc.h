@@ -39,7 +39,7 @@
 #define DW_RC_COPY_BYTES 2048
 
 /* Elements of a gather or scatter list, at most. */
-#define DW_RC_MAX_SGE 16
+#define DW_RC_MAX_SGE 32
 
 /* How far the stream of a QP's messages is. */
 struct dw_rc_cursor {

@@ -5,7 +5,7 @@
 
 #include "common/rnic/qp.h"
 
-#define DW_SRQ_MAX_SGE 16
+#define DW_SRQ_MAX_SGE 32
 
 struct dw_recv {
     uint64_t wr_id;

@@ -7,7 +7,7 @@
 #include "test/verbs/end.h"
 
 #define ROOM 16 /* requests of a queue */
-#define SGES 16
+#define SGES 32
 #define ALL_ACCESS                                                               \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)

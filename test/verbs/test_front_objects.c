@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs front: what there is, what can be made, and states. */
 #include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 #include "test/verbs/end.h"
 
@@ -29,6 +31,66 @@ static void query__is_right(void **state)
     assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
     assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
     assert_int_equal(ibv_close_device(context), 0);
+}
+
+/* What is made with it, or EINVAL. */
+static void create(struct end *end, const struct ibv_qp_init_attr *wanted, bool possible)
+{
+    struct ibv_qp_init_attr attr = *wanted;
+    errno = 0;
+    struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
+    assert_int_equal(errno, possible ? 0 : EINVAL);
+    assert_int_equal(qp != NULL, possible);
+    if (qp)
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+}
+
+static void query__promises_what_can_be_made(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_device_attr device;
+    static const enum ibv_qp_type types[] = {IBV_QPT_UD, IBV_QPT_RC};
+    assert_int_equal(ibv_query_device(end->context, &device), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        struct ibv_qp_init_attr attr = attr_of(end);
+        attr.qp_type = types[i / 2];
+        uint32_t *sges = i % 2 ? &attr.cap.max_send_sge : &attr.cap.max_recv_sge;
+        *sges = (uint32_t)device.max_sge;
+        create(end, &attr, true);
+        ++*sges;
+        create(end, &attr, false);
+    }
+    struct ibv_srq_init_attr srq_attr = {
+        .attr = {.max_wr = 1, .max_sge = (uint32_t)device.max_srq_sge}};
+    struct ibv_srq *srq = ibv_create_srq(end->pd, &srq_attr);
+    assert_non_null(srq);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    close_end(end);
+}
+
+/* Of RC: a datagram queue pair of diwarp's takes more memory. */
+static void query__tells_how_many_queue_pairs(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_device_attr device;
+    struct ibv_qp_init_attr attr = attr_of(end);
+    attr.qp_type = IBV_QPT_RC;
+    attr.cap.max_send_wr = attr.cap.max_recv_wr = 1;
+    assert_int_equal(ibv_query_device(end->context, &device), 0);
+    struct ibv_qp **qps = calloc((size_t)device.max_qp, sizeof *qps);
+    assert_non_null(qps);
+    for (int i = 1; i < device.max_qp; i++) { /* and end's own */
+        qps[i] = ibv_create_qp(end->pd, &attr);
+        assert_non_null(qps[i]);
+    }
+    assert_null(ibv_create_qp(end->pd, &attr));
+    assert_int_equal(errno, ENOMEM);
+    for (int i = 1; i < device.max_qp; i++)
+        assert_int_equal(ibv_destroy_qp(qps[i]), 0);
+    free(qps);
+    close_end(end);
 }
 
 /* Two of a process have ports and numbers of their own. */
@@ -118,6 +180,61 @@ static void modify__by_the_table(void **state)
     close_end(end);
 }
 
+/* Of RC, in changes that its states allow. */
+static const struct {
+    struct ibv_qp_attr attr;
+    int wanted;
+} values[] = {
+    {{.path_mtu = 0}, EINVAL},
+    {{.path_mtu = IBV_MTU_4096 + 1}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .dest_qp_num = 1 << 24}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .retry_cnt = 8}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .rnr_retry = 8}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .timeout = 32}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .qp_access_flags = 1 << 10}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024,
+      .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
+                         IBV_ACCESS_RELAXED_ORDERING},
+     0},
+    {{.path_mtu = IBV_MTU_256, .dest_qp_num = 0xffffff, .retry_cnt = 7, .timeout = 31}, 0},
+};
+
+/* To RTS, unless a change is refused before. */
+static int modify_with(struct end *end, struct ibv_qp *qp, const struct ibv_qp_attr *with)
+{
+    static const int masks[] = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+                                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+                                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC};
+    struct ibv_qp_attr attr = *with;
+    int rc = 0;
+    attr.port_num = 1;
+    attr.ah_attr = (struct ibv_ah_attr){.port_num = 1, .is_global = 1};
+    assert_int_equal(ibv_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
+    for (unsigned i = 0; i < 3 && !rc; i++) {
+        attr.qp_state = IBV_QPS_INIT + i;
+        rc = ibv_modify_qp(qp, &attr, IBV_QP_STATE | masks[i]);
+    }
+    return rc;
+}
+
+static void modify__refuses_values(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+        struct ibv_qp_init_attr init = attr_of(end);
+        init.qp_type = IBV_QPT_RC;
+        struct ibv_qp *qp = ibv_create_qp(end->pd, &init);
+        assert_non_null(qp);
+        assert_int_equal(modify_with(end, qp, &values[i].attr), values[i].wanted);
+        assert_int_equal(ibv_destroy_qp(qp), 0);
+    }
+    close_end(end);
+}
+
 /* Receives that have completed leave no gap, and what is posted in their place comes last. */
 static void error__flushes_what_is_left(void **state)
 {
@@ -150,9 +267,11 @@ static void error__flushes_in_order(void **state)
         assert_int_equal(post_recv(end, 100 + i, 512, 100), 0);
     assert_int_equal(post_recv(end, 0, 512, 100), ENOMEM);
     assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(post_recv(end, 108, 512, 100), ENOMEM);
+    assert_int_equal(take(end->recv_cq).wr_id, 100);
     assert_int_equal(post_recv(end, 108, 512, 100), 0);
     assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
-    for (unsigned i = 0; i < 9; i++) {
+    for (unsigned i = 1; i < 9; i++) {
         const struct ibv_wc wc = take(end->recv_cq);
         assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(wc.wr_id, 100 + i);
@@ -251,10 +370,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query__is_right),
+        cmocka_unit_test(query__promises_what_can_be_made),
+        cmocka_unit_test(query__tells_how_many_queue_pairs),
         cmocka_unit_test(open__again),
         cmocka_unit_test(create__refuses),
         cmocka_unit_test(objects__are_gone),
         cmocka_unit_test(modify__by_the_table),
+        cmocka_unit_test(modify__refuses_values),
         cmocka_unit_test(error__flushes_in_order),
         cmocka_unit_test(error__flushes_what_is_left),
     };

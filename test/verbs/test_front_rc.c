@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 static void rc__each_operation(void **state)
 {
@@ -264,6 +265,81 @@ static void rc__connects_anew_though_one_is_late(void **state)
     pair_close(pair);
 }
 
+/* Of whichever calls the other: a Send waits for it, and not for ever. */
+static void rc__other_side_is_never_ready(void **state)
+{
+    (void)state;
+    struct pair *pairs[2] = {pair_open(false), pair_open(false)};
+    struct ibv_wc wc;
+    for (unsigned i = 0; i < 2; i++) {
+        struct pair *pair = pairs[i];
+        pair->timeout = 10;
+        pair_init(pair->qp[0], ALL_ACCESS);
+        pair_init(pair->qp[1], ALL_ACCESS);
+        pair_connect_to(pair, pair->qp[i], pair->qp[!i]->qp_num);
+        pair_post(pair, i, IBV_WR_SEND, 1, 8);
+        pair_post(pair, i, IBV_WR_SEND, 2, 8);
+    }
+    const time_t begin = time(NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_cq *cq = pairs[i]->send_cq[i];
+        while (!ibv_poll_cq(cq, 1, &wc))
+            assert_true(time(NULL) - begin < 30);
+        assert_true(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR);
+        assert_done(cq, 2, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(pairs[i]->qp[i]->state, IBV_QPS_ERR);
+        pair_close(pairs[i]);
+    }
+    assert_true(time(NULL) - begin >= 2);
+}
+
+static void end_other(struct pair *pair, unsigned way)
+{
+    struct ibv_qp_attr attr = {.qp_state = way ? IBV_QPS_ERR : IBV_QPS_RESET};
+    if (way == 2)
+        assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    else
+        assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_STATE), 0);
+    if (way == 2)
+        pair->qp[1] = NULL;
+}
+
+/* What the other side has taken is done, in whatever way it ends; what it has not fails, be it a
+ * Send that waits there for a receive, a Write behind that, or what comes when it is gone. */
+static void rc__other_side_ends__only_what_it_took_is_done(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 12; i++) {
+        struct pair *pair = pair_open(false);
+        const bool taken = i / 3 & 1, late = i >= 6;
+        pair_connect(pair, ALL_ACCESS);
+        pair_receive(pair, 1, 7);
+        pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+        assert_done(pair->recv_cq[1], 7, IBV_WC_SUCCESS);
+        if (!late && taken) { /* told at the end, or before */
+            end_other(pair, i % 3);
+            assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+            pair_close(pair);
+            continue;
+        }
+        assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+        memset(pair->memory[1] + 4096, 0xee, 8);
+        if (late)
+            end_other(pair, i % 3);
+        pair_post(pair, 0, taken ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 2, 8);
+        pair_post(pair, 0, IBV_WR_RDMA_WRITE, 3, 8);
+        if (!late) {
+            assert_empty(pair->recv_cq[1]);
+            end_other(pair, i % 3);
+        }
+        assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
+        assert_done(pair->send_cq[0], 3, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
+        assert_int_equal(pair->memory[1][4096], 0xee);
+        pair_close(pair);
+    }
+}
+
 static unsigned listening(void)
 {
     unsigned count = 0;
@@ -306,6 +382,8 @@ int main(void)
         cmocka_unit_test(rc__many_elements_and_inline),
         cmocka_unit_test(rc__again_after_reset),
         cmocka_unit_test(rc__connects_anew_though_one_is_late),
+        cmocka_unit_test(rc__other_side_is_never_ready),
+        cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
         cmocka_unit_test(rc__is_called_while_there_is_one),
         cmocka_unit_test(srq__limit_and_last),
     };

@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What goes wrong with RC queue pairs of the verbs front. */
-#include <string.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "test/verbs/rc_pair.h"
+
+static bool has_async_event(const struct pair *pair, int wait_ms)
+{
+    struct pollfd readable = {.fd = pair->context->async_fd, .events = POLLIN};
+    return poll(&readable, 1, wait_ms) == 1;
+}
+
+/* The next one, not acknowledged. */
+static struct ibv_async_event take_event(struct pair *pair, struct ibv_qp *qp,
+                                         enum ibv_event_type type)
+{
+    struct ibv_async_event event;
+    assert_true(has_async_event(pair, 2000));
+    assert_int_equal(ibv_get_async_event(pair->context, &event), 0);
+    assert_int_equal(event.event_type, type);
+    assert_ptr_equal(event.element.qp, qp);
+    return event;
+}
 
 static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_wc_status status)
 {
@@ -21,7 +42,12 @@ static void assert_refused(struct pair *pair, struct ibv_send_wr *wr, enum ibv_w
         assert_done(pair->recv_cq[1], 20,
                     status == IBV_WC_REM_INV_REQ_ERR ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
+        struct ibv_async_event event = take_event(
+            pair, pair->qp[1],
+            status == IBV_WC_REM_ACCESS_ERR ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+        ibv_ack_async_event(&event);
     }
+    assert_false(has_async_event(pair, 0));
     for (unsigned i = 0; i < 2; i++)
         assert_int_equal(ibv_modify_qp(pair->qp[i], &reset, IBV_QP_STATE), 0);
 }
@@ -82,6 +108,66 @@ static void rc__rights_that_change(void **state)
     assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_ACCESS_FLAGS), 0);
     pair_post(pair, 0, IBV_WR_RDMA_WRITE, 2, 8);
     assert_done(pair->send_cq[0], 2, IBV_WC_REM_ACCESS_ERR);
+    pair_close(pair);
+}
+
+/* A write without right there; queue pair 1 has failed then. */
+static void write_without_right(struct pair *pair)
+{
+    pair_connect(pair, 0);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 8);
+    assert_done(pair->send_cq[0], 1, IBV_WC_REM_ACCESS_ERR);
+    assert_empty(pair->recv_cq[1]);
+}
+
+static void rc__event_before_that_of_the_srq(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(true);
+    write_without_right(pair);
+    struct ibv_async_event first = take_event(pair, pair->qp[1], IBV_EVENT_QP_ACCESS_ERR);
+    struct ibv_async_event last = take_event(pair, pair->qp[1], IBV_EVENT_QP_LAST_WQE_REACHED);
+    ibv_ack_async_event(&first);
+    ibv_ack_async_event(&last);
+    pair_close(pair);
+}
+
+static void rc__destroyed_with_its_event(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    write_without_right(pair);
+    assert_true(has_async_event(pair, 2000));
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_false(has_async_event(pair, 0));
+    pair_close(pair);
+}
+
+static atomic_bool destroyed;
+
+static void *destroy(void *qp)
+{
+    const int rc = ibv_destroy_qp(qp);
+    destroyed = true;
+    return rc ? qp : NULL;
+}
+
+static void rc__destroyed_amid_its_event(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pthread_t thread;
+    void *failed;
+    write_without_right(pair);
+    struct ibv_async_event event = take_event(pair, pair->qp[1], IBV_EVENT_QP_ACCESS_ERR);
+    assert_int_equal(pthread_create(&thread, NULL, destroy, pair->qp[1]), 0);
+    poll(NULL, 0, 50);
+    assert_false(destroyed);
+    ibv_ack_async_event(&event);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    pair->qp[1] = NULL;
     pair_close(pair);
 }
 
@@ -165,6 +251,7 @@ static void rc__tries_so_often(void **state)
         assert_int_equal(pair->qp[to]->state, IBV_QPS_RTS);
         pair_post(pair, to, IBV_WR_SEND, 4, 8);
         assert_done(pair->send_cq[to], 4, IBV_WC_RETRY_EXC_ERR);
+        assert_false(has_async_event(pair, 0));
         pair_close(pair);
     }
 }
@@ -224,79 +311,78 @@ static void rc__error_flushes(void **state)
     pair_close(pair);
 }
 
-/* Of whichever calls the other: a Send waits for it, and not for ever. */
-static void rc__other_side_is_never_ready(void **state)
+static int post_flushed_send(struct ibv_qp *qp, uint64_t id)
 {
-    (void)state;
-    struct pair *pairs[2] = {pair_open(false), pair_open(false)};
-    struct ibv_wc wc;
-    for (unsigned i = 0; i < 2; i++) {
-        struct pair *pair = pairs[i];
-        pair->timeout = 10;
-        pair_init(pair->qp[0], ALL_ACCESS);
-        pair_init(pair->qp[1], ALL_ACCESS);
-        pair_connect_to(pair, pair->qp[i], pair->qp[!i]->qp_num);
-        pair_post(pair, i, IBV_WR_SEND, 1, 8);
-        pair_post(pair, i, IBV_WR_SEND, 2, 8);
-    }
-    const time_t begin = time(NULL);
-    for (unsigned i = 0; i < 2; i++) {
-        struct ibv_cq *cq = pairs[i]->send_cq[i];
-        while (!ibv_poll_cq(cq, 1, &wc))
-            assert_true(time(NULL) - begin < 30);
-        assert_true(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR);
-        assert_done(cq, 2, IBV_WC_WR_FLUSH_ERR);
-        assert_int_equal(pairs[i]->qp[i]->state, IBV_QPS_ERR);
-        pair_close(pairs[i]);
-    }
-    assert_true(time(NULL) - begin >= 2);
+    struct ibv_send_wr wr = {.wr_id = id, .opcode = IBV_WR_SEND}, *bad;
+    return ibv_post_send(qp, &wr, &bad);
 }
 
-static void end_other(struct pair *pair, unsigned way)
+static int post_flushed_recv(struct ibv_qp *qp, uint64_t id)
 {
-    struct ibv_qp_attr attr = {.qp_state = way ? IBV_QPS_ERR : IBV_QPS_RESET};
-    if (way == 2)
-        assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
-    else
-        assert_int_equal(ibv_modify_qp(pair->qp[1], &attr, IBV_QP_STATE), 0);
-    if (way == 2)
-        pair->qp[1] = NULL;
+    struct ibv_recv_wr wr = {.wr_id = id}, *bad;
+    return ibv_post_recv(qp, &wr, &bad);
 }
 
-/* What the other side has taken is done, in whatever way it ends; what it has not fails, be it a
- * Send that waits there for a receive, a Write behind that, or what comes when it is gone. */
-static void rc__other_side_ends__only_what_it_took_is_done(void **state)
+/* Each flushed request has its place in the queue until its completion is polled. */
+static void rc__error_has_a_bound(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 12; i++) {
-        struct pair *pair = pair_open(false);
-        const bool taken = i / 3 & 1, late = i >= 6;
-        pair_connect(pair, ALL_ACCESS);
-        pair_receive(pair, 1, 7);
-        pair_post(pair, 0, IBV_WR_SEND, 1, 8);
-        assert_done(pair->recv_cq[1], 7, IBV_WC_SUCCESS);
-        if (!late && taken) { /* told at the end, or before */
-            end_other(pair, i % 3);
-            assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
-            pair_close(pair);
-            continue;
-        }
-        assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
-        memset(pair->memory[1] + 4096, 0xee, 8);
-        if (late)
-            end_other(pair, i % 3);
-        pair_post(pair, 0, taken ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 2, 8);
-        pair_post(pair, 0, IBV_WR_RDMA_WRITE, 3, 8);
-        if (!late) {
-            assert_empty(pair->recv_cq[1]);
-            end_other(pair, i % 3);
-        }
-        assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
-        assert_done(pair->send_cq[0], 3, IBV_WC_WR_FLUSH_ERR);
-        assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
-        assert_int_equal(pair->memory[1][4096], 0xee);
-        pair_close(pair);
+    static int (*const post[])(struct ibv_qp *, uint64_t) = {post_flushed_send, post_flushed_recv};
+    struct pair *pair = pair_open(false);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct ibv_qp *qp = pair->qp[0];
+    pair_connect(pair, 0);
+    pair_receive(pair, 0, 0);
+    assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+    assert_int_equal(post_flushed_send(qp, 0), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_cq *cq = i ? pair->recv_cq[0] : pair->send_cq[0];
+        for (uint64_t id = 1; id < ROOM; id++)
+            assert_int_equal(post[i](qp, id), 0);
+        assert_int_equal(post[i](qp, ROOM), ENOMEM);
+        assert_done(cq, 0, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(post[i](qp, ROOM), 0);
+        assert_int_equal(post[i](qp, ROOM + 1), ENOMEM);
+        for (uint64_t id = 1; id <= ROOM; id++)
+            assert_done(cq, id, IBV_WC_WR_FLUSH_ERR);
     }
+    pair_close(pair);
+}
+
+static void rc__no_receives_beside_an_srq(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(true);
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    pair_connect(pair, 0);
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    assert_int_equal(ibv_modify_qp(pair->qp[1], &error, IBV_QP_STATE), 0);
+    assert_int_equal(post_flushed_recv(pair->qp[1], 1), EINVAL);
+    assert_empty(pair->recv_cq[1]);
+    pair_close(pair);
+}
+
+static void rc__misaligned_atomic(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_sge sge = {(uintptr_t)pair->memory[0], 8, pair->mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 2,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .wr.atomic = {.remote_addr = (uintptr_t)pair->memory[1] + 4,
+                                           .rkey = pair->mr->rkey}},
+                       *bad;
+    pair_connect(pair, ALL_ACCESS);
+    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 1, 8);
+    assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[0], 2, IBV_WC_REM_INV_REQ_ERR);
+    assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
+    pair_close(pair);
 }
 
 /* A third queue pair that claims nothing of the two, and one that calls a number nobody has. */
@@ -327,15 +413,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rc__wrong_access),
         cmocka_unit_test(rc__rights_that_change),
+        cmocka_unit_test(rc__event_before_that_of_the_srq),
+        cmocka_unit_test(rc__destroyed_with_its_event),
+        cmocka_unit_test(rc__destroyed_amid_its_event),
         cmocka_unit_test(rc__wrong_local_key),
         cmocka_unit_test(rc__too_long),
         cmocka_unit_test(rc__waits_for_a_receive),
         cmocka_unit_test(rc__tries_so_often),
         cmocka_unit_test(rc__is_received_at_a_later_try),
         cmocka_unit_test(rc__other_side_is_destroyed),
-        cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
-        cmocka_unit_test(rc__other_side_is_never_ready),
         cmocka_unit_test(rc__error_flushes),
+        cmocka_unit_test(rc__error_has_a_bound),
+        cmocka_unit_test(rc__no_receives_beside_an_srq),
+        cmocka_unit_test(rc__misaligned_atomic),
         cmocka_unit_test(rc__strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
