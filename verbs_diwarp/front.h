@@ -28,6 +28,8 @@
 /* QPNs 0 and 1 are special in InfiniBand; 1 is the one that holds the port here. */
 #define DV_INDEX_PORT  1u
 #define DV_INDEX_FIRST 2u
+/* The QPN that stands for all of a group (InfiniBand 9.6.1.1.3). */
+#define DV_MCAST_QPN 0xffffffu
 
 #define DV_MAX_SGE      32 /* as diwarp's */
 #define DV_MAX_WR       16384

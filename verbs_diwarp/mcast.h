@@ -4,9 +4,6 @@
 
 #include "verbs_diwarp/front.h"
 
-/* The QPN that stands for all of a group (InfiniBand 9.6.1.1.3). */
-#define DV_MCAST_QPN 0xffffffu
-
 /* Whether a GID is of a group: that of an IPv4 multicast address, or of the broadcast address of
  * one of our networks, mapped to IPv6; or any multicast GID. Needs no lock. */
 bool dv_is_group(const struct dv_context *context, const union ibv_gid *gid);

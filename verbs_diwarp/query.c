@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "verbs_diwarp/mcast.h"
-
 /* ---- who is where ---- */
 
 uint64_t dv_gid_hash(const union ibv_gid *gid)
