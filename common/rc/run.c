@@ -200,8 +200,7 @@ void diwarp_rc_flush(struct diwarp_cq *cq)
     dw_unlock(cq->device);
 }
 
-/* What was not, its sender shall not take for done. Without memory he takes all for done that TCP
- * has. */
+/* What TCP has of the other side's messages is not done for that. Without memory it is not told. */
 static void tell_taken(struct diwarp_rc_qp *qp)
 {
     uint8_t ulpdu[DW_DDP_TAGGED_BYTES];
