@@ -73,14 +73,14 @@ class Figure:
     loss: float | None = None  # percent; None: of the first part
 
 
-# What the design is to show: (series, the one to compare with, figure, wanted, or None); up to a
+# What the design is to show: (series, the one to compare with, figure, wanted): up to a
 # wanted latency, from a wanted bandwidth on.
 COMPARED = (
-    ("UD Send", "RC Send", Figure(LATENCY, 1), 0.82),
-    ("UD Write-Record", "RC Write", Figure(LATENCY, 1), 0.76),
+    ("UD Send", "RC Send", Figure(LATENCY, 64), 0.82),
+    ("UD Write-Record", "RC Write", Figure(LATENCY, 64), 0.76),
     ("UD Write-Record", "RC Write", Figure(WHOLE, 512 << 10), 2.0),
-    ("UD Read", "RC Read", Figure(LATENCY, 1), 0.8),
-    ("OF UD Send", "raw UDP", Figure(LATENCY, 1), 1.3),
+    ("UD Read", "RC Read", Figure(LATENCY, 64), 0.8),
+    ("OF UD Send", "raw UDP", Figure(LATENCY, 64), 1.3),
     ("OF RC Send", "raw TCP", Figure(WHOLE, 1 << 20), 0.8),
 )
 

@@ -194,10 +194,10 @@ class Reports(unittest.TestCase):
     def test_the_designs_comparison(self):
         self.assertEqual(self.report.comparison(), [])
         for round_, ud, rc in ((1, 1.0, 2.0), (2, 2.0, 2.0), (3, 3.0, 4.0)):
-            self.report.results.put(Figure(LATENCY, 1), "UD Send", round_, ud)
-            self.report.results.put(Figure(LATENCY, 1), "RC Send", round_, rc)
+            self.report.results.put(Figure(LATENCY, 64), "UD Send", round_, ud)
+            self.report.results.put(Figure(LATENCY, 64), "RC Send", round_, rc)
         line = self.report.comparison()[0].splitlines()[1]
-        self.assertEqual(line.split("  "), ["UD Send ÷ RC Send, 1 B, half round trip",
+        self.assertEqual(line.split("  "), ["UD Send ÷ RC Send, 64 B, half round trip",
                                             "0.75 (0.5 to 1)", "at most 0.82"])
 
     def test_sizes_and_numbers(self):
