@@ -36,14 +36,17 @@ static int fake_post(struct verbs_end *end, uint32_t bytes, size_t at, uint32_t 
     struct fake *fake = (struct fake *)end;
     const struct fake_message message = {mark, bytes};
     (void)at;
-    const bool lost = mark ? fake->loses == 1 : fake->loses && ++fake->posted % fake->loses == 0;
+    const bool lost =
+        mark ? fake->loses == 1 : fake->loses && (fake->posted + 1) % fake->loses == 0;
     if (!mark && end->plan->verb == VERBS_READ) { /* half of it comes */
+        fake->posted++;
         *(lost ? &end->counts.partial : &end->counts.sent) += 1;
         end->counts.valid_bytes += lost ? bytes / 2 : 0;
         return 0;
     }
     if (!lost && send(fake->fd, &message, sizeof message, MSG_DONTWAIT) != sizeof message)
         return -11; /* EAGAIN */
+    fake->posted += !mark;
     end->counts.sent += !mark;
     return 0;
 }
