@@ -84,9 +84,24 @@ void dw_peer_ack_last(struct dw_peer *peer)
     list_for_ack(peer, true, peer->told_full);
 }
 
-void dw_peer_on_told(struct dw_peer *peer, bool full)
+/* With several queue pairs which one it was is not kept: until any has room again. */
+static bool has_no_receive(const struct dw_peer *peer)
 {
-    list_for_ack(peer, false, full);
+    const struct dw_list *qps = &dw_rd_of(peer)->port->qps;
+    return peer->qp_full &&
+           (qps->next != qps->prev ||
+            !dw_qp_takes_sends(dw_container(qps->next, const struct diwarp_qp, link)));
+}
+
+bool dw_peer_is_refused(const struct dw_peer *peer)
+{
+    return dw_rd_of(peer)->port->refuses_data || has_no_receive(peer);
+}
+
+void dw_peer_on_told(struct dw_peer *peer)
+{
+    peer->qp_full = has_no_receive(peer);
+    list_for_ack(peer, false, dw_peer_is_refused(peer));
     peer->ack_owed = 0;
     peer->ack_owed_bytes = 0;
 }

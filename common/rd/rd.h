@@ -113,7 +113,7 @@ struct dw_peer {
     bool introduced : 1;  /* it has been heard since it woke: it knows our address */
     bool confirming : 1;  /* it is asked so that it may be forgotten */
     bool told_full : 1;   /* its last credit from us is none: it is told of room */
-    bool qp_full : 1;     /* a queue pair that it sends to takes nothing: its credit is none */
+    bool qp_full : 1;     /* a Send of its met no receive: its credit is none while that may last */
     bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
     bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1; /* our last probe did */
@@ -265,9 +265,10 @@ void dw_peer_look_again(struct dw_peer *peer);
 void dw_peer_ack_soon(struct dw_peer *peer);
 /* The same, behind all others to be acknowledged. */
 void dw_peer_ack_last(struct dw_peer *peer);
-/* It has been told all that any datagram tells: nothing has to be acknowledged. full: that there is
- * no room for more. */
-void dw_peer_on_told(struct dw_peer *peer, bool full);
+/* It has been told all that any datagram tells: nothing has to be acknowledged. */
+void dw_peer_on_told(struct dw_peer *peer);
+/* What it sends would be refused: its credit is none. */
+bool dw_peer_is_refused(const struct dw_peer *peer);
 
 /* ---- when it is asked: the policy of its one timer, by what happens to it ---- */
 /* Something is to come from it: an answer, or the rest of what it began. */

@@ -90,7 +90,7 @@ static bool is_new(const struct dw_incoming *in, const struct dw_arrival *arriva
     const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, arrival->header.psn);
     const bool fresh = verdict == DW_RECVWIN_NEW;
     const struct diwarp_qp *qp = in->ends.qp;
-    if (fresh && qp && qp->counts_recvs && qp->recv_room <= 0 && brings_a_send(arrival))
+    if (fresh && qp && !dw_qp_takes_sends(qp) && brings_a_send(arrival))
         peer->qp_full = true;
     else if (fresh && !rd->port->refuses_data)
         return true;
@@ -210,8 +210,8 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     bool refusing = header->flags & DW_LLP_REFUSING;
     if ((result.acked || !refusing) && dw_send_end_awaiting(peer, header->ack, refusing))
         peer->backoff = 0;
-    /* There may be room for more. */
-    if (result.acked && (peer->open || !dw_list_empty(&peer->pending)))
+    /* There may be room for more, and what is sent again may be refused again. */
+    if ((result.acked || !had_room) && (peer->open || !dw_list_empty(&peer->pending)))
         dw_peer_look_again(peer);
 }
 

@@ -76,14 +76,18 @@ static void on_route(struct diwarp_ah *ah)
     dw_probe_on_path(dw_rd_of(peer), dw_ah_path(ah));
 }
 
-/* It sends again what was refused: soon there is something to take. */
-static void on_room(void *state)
+/* The first of the refused send again: soon there is something to take. */
+static void tell_of_room(struct dw_rd *rd, uint32_t most)
 {
-    struct dw_rd *rd = state;
-    dw_foreach (peer, struct dw_peer, ack_link, &rd->full) {
-        dw_peer_ack_soon(peer);
+    for (; most && !dw_list_empty(&rd->full); most--) {
+        dw_peer_ack_soon(dw_container(rd->full.next, struct dw_peer, ack_link));
         rd->port->device->served++;
     }
+}
+
+static void on_room(void *state)
+{
+    tell_of_room(state, UINT32_MAX);
 }
 
 static void look_again(struct dw_list *peers)
@@ -95,12 +99,18 @@ static void look_again(struct dw_list *peers)
     }
 }
 
-/* Those that were refused are told so already, or about to be. */
-static void on_recv_room(void *state)
+/* As many as there is room for: others would be refused again. What one of them does not take is
+ * for who asks next. With several queue pairs all, for any may wait for this one; some are told
+ * that they were refused already, some about to be. */
+static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
-    struct dw_rd *rd = state;
-    look_again(&rd->full);
-    look_again(&rd->ack);
+    struct dw_rd *rd = qp->state;
+    if (dw_qp_is_alone(qp)) {
+        tell_of_room(rd, sends);
+    } else {
+        look_again(&rd->full);
+        look_again(&rd->ack);
+    }
 }
 
 static uint64_t trim(void *state, uint64_t now_ns)

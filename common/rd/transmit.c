@@ -97,15 +97,10 @@ uint32_t dw_lead_bytes(const struct dw_peer *peer)
     return DW_LLP_HEADER_BYTES + (dw_peer_knows_us(peer) ? 0 : DW_INTRO_BYTES);
 }
 
-static bool is_full(const struct dw_peer *peer)
-{
-    return dw_rd_of(peer)->port->refuses_data || peer->qp_full;
-}
-
 static uint16_t credit_kib(const struct dw_peer *peer)
 {
     const struct dw_rd *rd = dw_rd_of(peer);
-    if (is_full(peer))
+    if (dw_peer_is_refused(peer))
         return 0;
     uint32_t senders = rd->senders > rd->epoch_senders ? rd->senders : rd->epoch_senders;
     uint32_t kib = rd->records.eager_budget_bytes / (senders ? senders : 1) / 1024;
@@ -206,7 +201,7 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     rd->sent |= !rc;
     /* What a full socket refused, or what goes by a way that may be none, tells nothing. */
     if (rc != -EAGAIN && path == dw_ah_path(&dw_handle_of(peer)->ah)) {
-        dw_peer_on_told(peer, is_full(peer));
+        dw_peer_on_told(peer);
         peer->send_error = (uint8_t)-rc;
         peer->sent |= !rc;
     }

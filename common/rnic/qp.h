@@ -95,6 +95,11 @@ struct diwarp_qp {
     struct diwarp_qp_attr attr;
 };
 
+static inline bool dw_qp_takes_sends(const struct diwarp_qp *qp)
+{
+    return !qp->counts_recvs || qp->recv_room > 0;
+}
+
 /* Whom a message is between. */
 struct dw_ends {
     struct diwarp_qp *qp; /* ours; NULL: it is gone */

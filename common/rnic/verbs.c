@@ -228,12 +228,14 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     struct diwarp_device *device = qp->pd->device;
     pthread_mutex_lock(&dw_ports_lock);
     dw_lock(device);
+    if (qp->counts_recvs && qp->service->on_recv_room) {
+        qp->counts_recvs = false; /* nobody waits for it any more */
+        qp->service->on_recv_room(qp, UINT32_MAX);
+    }
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
     dw_groups_leave(qp);
     qp->service->destroy(qp);
-    if (qp->counts_recvs && qp->recv_room <= 0 && qp->service->on_recv_room)
-        qp->service->on_recv_room(qp->state); /* nobody waits for this one any more */
     dw_cq_forget(qp->cq, qp->num, NULL);
     dw_port_put(qp->port);
     dw_unlock(device);
@@ -251,11 +253,10 @@ void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey)
 void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     dw_lock(qp->pd->device);
-    const bool had_none = qp->counts_recvs && qp->recv_room <= 0;
     qp->recv_room = (qp->counts_recvs ? qp->recv_room : 0) + sends;
     qp->counts_recvs = true;
-    if (had_none && qp->recv_room > 0 && qp->service->on_recv_room)
-        qp->service->on_recv_room(qp->state);
+    if (qp->recv_room > 0 && qp->service->on_recv_room)
+        qp->service->on_recv_room(qp, qp->recv_room < sends ? (uint32_t)qp->recv_room : sends);
     dw_unlock(qp->pd->device);
 }
 

@@ -112,6 +112,97 @@ static void recv_room__none__writes_wait_with_sends(void **state)
     }
 }
 
+/* Of those that were refused as many are told as there is room for, in turn. */
+static void recv_room__of_one_at_a_time__tells_few(void **state)
+{
+    enum { SENDERS = 15, EACH = 8 };
+    (void)state;
+    uint8_t *local = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    f->config.node_count = 1 + SENDERS;
+    fixture_open(f);
+    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    diwarp_add_recv_room(qp, 0);
+    for (unsigned from = 1; from <= SENDERS; from++)
+        for (uint64_t i = 0; i < EACH; i++)
+            assert_int_equal(fixture_post(f, from, 0, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+    sim_world_run_for(&f->world, 3 * SECOND);
+    const uint64_t acks = sim_counters(&f->world, 0)->tx_acks;
+    for (unsigned i = 1; i <= SENDERS * EACH; i++) {
+        diwarp_add_recv_room(qp, 1);
+        sim_world_run_for(&f->world, 5 * MS);
+        assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), i);
+    }
+    assert_true(sim_counters(&f->world, 0)->tx_acks - acks <= 10 * SENDERS * EACH);
+    fixture_run(f, 60 * SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), SENDERS * EACH);
+    fixture_close(f);
+    free(local);
+}
+
+/* A peer that is told of room and is gone leaves it to the next that asks. */
+static void recv_room__first_peer_is_gone__another_takes_it(void **state)
+{
+    enum { SENDERS = 4 };
+    (void)state;
+    uint8_t *local = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    f->config.node_count = 1 + SENDERS;
+    fixture_open(f);
+    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    diwarp_add_recv_room(qp, 0);
+    for (unsigned from = 1; from <= SENDERS; from++)
+        assert_int_equal(fixture_post(f, from, 0, 1, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+    sim_world_run_for(&f->world, 3 * SECOND);
+    sim_node_close(&f->world.nodes[1]);
+    for (unsigned i = 1; i < SENDERS; i++) {
+        diwarp_add_recv_room(qp, 1);
+        sim_world_run_for(&f->world, SECOND);
+        assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), i);
+    }
+    fixture_close(f);
+    free(local);
+}
+
+/* What a peer sends to another queue pair is refused, too, and may be what the application waits
+ * for before it makes room in the first. */
+static void recv_room__of_two_queue_pairs__in_any_order(void **state)
+{
+    (void)state;
+    for (unsigned first = 0; first < 4; first++) {
+        uint8_t *local = fixture_payload(1, BYTES);
+        struct fixture *f = fixture_new();
+        fixture_open(f);
+        struct sim_node *node = &f->world.nodes[1];
+        struct diwarp_qp_attr attr;
+        struct diwarp_qp *qps[2] = {node->qp};
+        struct diwarp_address address;
+        diwarp_qp_attr_init(&attr);
+        attr.cq = node->cq;
+        assert_int_equal(diwarp_create_qp(node->pd, &attr, &qps[1], NULL), 0);
+        for (unsigned i = 0; i < 2; i++)
+            diwarp_add_recv_room(qps[i], 0);
+        for (unsigned i = 0; i < 2; i++) {
+            struct diwarp_ah **ah = &f->world.nodes[0].ahs[1];
+            diwarp_destroy_ah(*ah);
+            diwarp_query_address(qps[i ^ (first & 1)], &address);
+            assert_int_equal(diwarp_create_ah(f->world.nodes[0].qp, &address, ah), 0);
+            assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+            sim_world_run_for(&f->world, 100 * MS);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            diwarp_add_recv_room(qps[i ^ (first >> 1)], 1);
+            sim_world_run_for(&f->world, 100 * MS);
+            assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), i + 1);
+        }
+        fixture_run(f, 60 * SECOND);
+        fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+        diwarp_destroy_qp(qps[1]);
+        fixture_close(f);
+        free(local);
+    }
+}
+
 /* ---- incarnations ---- */
 
 static void forget_incarnation(struct fixture *f, unsigned from, unsigned to)
@@ -184,6 +275,9 @@ int main(void)
         cmocka_unit_test(recv_room__none__senders_wait),
         cmocka_unit_test(recv_room__by_and_by__taken_by_and_by),
         cmocka_unit_test(recv_room__none__writes_wait_with_sends),
+        cmocka_unit_test(recv_room__of_one_at_a_time__tells_few),
+        cmocka_unit_test(recv_room__first_peer_is_gone__another_takes_it),
+        cmocka_unit_test(recv_room__of_two_queue_pairs__in_any_order),
         cmocka_unit_test(incarnation__not_told__first_datagram_tells),
         cmocka_unit_test(incarnation__not_told__restarted_peer_is_known_anew),
     };
