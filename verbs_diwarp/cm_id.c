@@ -196,7 +196,7 @@ __be16 rdma_get_dst_port(struct rdma_cm_id *id)
     return id->route.addr.dst_sin.sin_port;
 }
 
-/* What queue pairs are told of it has no use here. */
+/* It becomes the timeout of queue pairs that are made for it. */
 static int set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
 {
     if (timeout > 31)

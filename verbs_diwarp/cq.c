@@ -9,17 +9,17 @@
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/channel.h"
 
-static bool is_flushed_recv(const struct ibv_wc *wc)
+static bool is_failed_recv(const struct ibv_wc *wc)
 {
-    return wc->opcode & IBV_WC_RECV && wc->status == IBV_WC_WR_FLUSH_ERR;
+    return wc->opcode & IBV_WC_RECV && wc->status != IBV_WC_SUCCESS;
 }
 
 /* A Send, and a receive in error, has its place in its queue until its completion is polled. */
 static void take_place(struct dv_context *context, const struct ibv_wc *wc)
 {
     struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
-    if (qp && is_flushed_recv(wc))
-        qp->flushed_recvs++; /* Sends are counted by who completes them */
+    if (qp && is_failed_recv(wc))
+        qp->failed_recvs++; /* Sends are counted by who completes them */
 }
 
 static void give_place(struct dv_context *context, const struct ibv_wc *wc)
@@ -27,8 +27,8 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
     struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
     if (qp && qp->unpolled && !(wc->opcode & IBV_WC_RECV))
         qp->unpolled--;
-    if (qp && qp->flushed_recvs && is_flushed_recv(wc))
-        qp->flushed_recvs--;
+    if (qp && qp->failed_recvs && is_failed_recv(wc))
+        qp->failed_recvs--;
 }
 
 void dv_drop_oldest(struct dv_cq *cq)

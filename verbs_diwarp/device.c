@@ -169,8 +169,6 @@ static void close_port(struct dv_context *context)
 {
     if (context->helper)
         diwarp_stop_helper(context->helper);
-    if (context->listener)
-        diwarp_destroy_listener(context->listener);
     if (context->core)
         dv_linger(context);
     if (context->port_qp)
@@ -182,7 +180,6 @@ static void close_port(struct dv_context *context)
     if (context->device)
         diwarp_close_device(context->device);
     context->helper = NULL;
-    context->listener = NULL;
     context->port_qp = NULL;
     context->port_pd = NULL;
     context->core = NULL;

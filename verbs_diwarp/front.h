@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "common/include/diwarp.h"
 #include "common/include/diwarp_group.h"
@@ -28,8 +27,9 @@
 /* QPNs 0 and 1 are special in InfiniBand; 1 is the one that holds the port here. */
 #define DV_INDEX_PORT  1u
 #define DV_INDEX_FIRST 2u
+#define DV_QPN_MAX     0xffffffu
 /* The QPN that stands for all of a group (InfiniBand 9.6.1.1.3). */
-#define DV_MCAST_QPN 0xffffffu
+#define DV_MCAST_QPN DV_QPN_MAX
 
 #define DV_MAX_SGE      32 /* as diwarp's */
 #define DV_MAX_WR       16384
@@ -39,6 +39,13 @@
 #define DV_UD_MSG_BYTES 4096 /* the largest MTU that verbs know */
 #define DV_RC_MSG_BYTES (1u << 30)
 #define DV_RC_MAX_READS 16u /* under way, each way */
+
+/* Of regions and queue pairs: what is done, and what libibverbs lets devices that do not know it
+ * ignore. No region is pinned: that pages come on demand says nothing new. */
+#define DV_KNOWN_ACCESS                                                          \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
+     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
 
 #define DV_RNR_FOREVER 7u /* as rnr_retry */
 
@@ -200,14 +207,14 @@ struct dv_qp {
     struct ibv_qp_attr attr; /* as modified so far */
     bool signal_all;
     uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
+    uint32_t unpolled;          /* completions of Sends: as many as cap.max_send_wr */
+    uint32_t failed_recvs;      /* whose completions were not polled */
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
     struct dv_rd *rd;           /* NULL: it is not of RD */
     struct dv_rdma *rdma;       /* of UD; NULL: it neither reads nor is told of records */
     struct dv_mw *windows;      /* of type 2, bound by it */
     struct dv_rc *rc;           /* NULL, and rd, too: it is of UD, and has what follows */
     struct diwarp_qp *core;
-    uint32_t unpolled;                 /* completions of Sends: as many as cap.max_send_wr */
-    uint32_t flushed_recvs;            /* completions of them that were not polled */
     struct dv_recvs recvs;             /* its own: none with an SRQ */
     struct dv_membership *memberships; /* groups that it is attached to */
     bool block_self;                   /* of these, what it sends itself does not come to it */

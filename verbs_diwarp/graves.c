@@ -78,11 +78,23 @@ static struct ibv_mr *reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t o
     return dv_fail(EINVAL);
 }
 
+static int advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+                     struct ibv_sge *sges, uint32_t count)
+{
+    (void)pd;
+    (void)advice;
+    (void)flags;
+    (void)sges;
+    (void)count;
+    return EINVAL;
+}
+
 struct dv_context dv_gone = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
     .verbs.sz = sizeof dv_gone.verbs,
     .verbs.free_dm = free_dm,
     .verbs.reg_dm_mr = reg_dm_mr,
+    .verbs.advise_mr = advise_mr,
     .verbs.context = {.ops = {.post_send = post_send,
                               .post_recv = post_recv,
                               .post_srq_recv = post_srq_recv,

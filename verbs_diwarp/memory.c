@@ -108,13 +108,10 @@ bool dv_may_write(const struct ibv_pd *pd, const struct ibv_sge *sges, int count
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
      IBV_ACCESS_REMOTE_ATOMIC)
 
-/* No region is pinned: that pages come on demand says nothing new. */
 static bool is_access(unsigned access)
 {
-    const unsigned known = DIWARP_ACCESS | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                           IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
     const unsigned writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-    return !(access & ~known) && (!(access & writes) || access & IBV_ACCESS_LOCAL_WRITE);
+    return !(access & ~DV_KNOWN_ACCESS) && (!(access & writes) || access & IBV_ACCESS_LOCAL_WRITE);
 }
 
 static bool is_translated(const struct dv_mr *mr)
@@ -240,7 +237,7 @@ int dv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
                  struct ibv_sge *sges, uint32_t count)
 {
     bool all = true;
-    if (dv_is_gone(pd->context) || flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count)
+    if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count)
         return EINVAL;
     if (advice != IBV_ADVISE_MR_ADVICE_PREFETCH && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE &&
         advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)

@@ -106,8 +106,6 @@ int dv_progress(struct dv_context *context)
     if (!context->core) /* closed */
         return 0;
     context->posts = 0;
-    if (!LIST_EMPTY(&context->unconnected))
-        dv_rc_expire(context);
     do {
         n = diwarp_poll_cq(context->core, DV_BATCH, done);
         context->done_count = n;
@@ -119,6 +117,9 @@ int dv_progress(struct dv_context *context)
         context->done_count = 0;
         all += n > 0 ? n : 0;
     } while (n == DV_BATCH);
+    /* What came in time may lie in a socket: it is read first. */
+    if (!all && !LIST_EMPTY(&context->unconnected))
+        dv_rc_expire(context);
     return n < 0 ? n : all;
 }
 

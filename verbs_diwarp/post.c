@@ -264,7 +264,7 @@ static int flush_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
                                    .status = IBV_WC_WR_FLUSH_ERR,
                                    .opcode = IBV_WC_RECV,
                                    .qp_num = dv_ibv_qp(qp)->qp_num};
-    if (qp->flushed_recvs >= qp->cap.max_recv_wr)
+    if (qp->failed_recvs >= qp->cap.max_recv_wr)
         return ENOMEM;
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &flushed, false);
     return 0;

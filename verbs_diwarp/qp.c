@@ -257,7 +257,7 @@ static int reset(struct dv_qp *qp)
     }
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
-    qp->unpolled = qp->flushed_recvs = 0;
+    qp->unpolled = qp->failed_recvs = 0;
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     return rc;
@@ -298,7 +298,7 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
     return rc;
 }
 
-/* What concerns only the wire of others is kept for ibv_query_qp(). */
+/* MTU and packet numbers are of another wire: kept for ibv_query_qp() alone. */
 static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
     if (mask & IBV_QP_QKEY)
@@ -331,12 +331,6 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->max_dest_rd_atomic = from->max_dest_rd_atomic;
 }
 
-/* What regions may have, and what libibverbs lets devices that do not know it ignore. */
-#define KNOWN_ACCESS                                                             \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
-     IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | (unsigned)IBV_ACCESS_OPTIONAL_RANGE)
-
 /* Whether each given attribute has a value that it may have. Which may be given at all is
  * dv_states_allow()'s to tell. */
 static bool are_values(const struct ibv_qp_attr *attr, int mask)
@@ -348,14 +342,14 @@ static bool are_values(const struct ibv_qp_attr *attr, int mask)
         {IBV_QP_PORT, attr->port_num, 1, 1},
         {IBV_QP_PKEY_INDEX, attr->pkey_index, 0, 0},
         {IBV_QP_PATH_MTU, attr->path_mtu, IBV_MTU_256, IBV_MTU_4096},
-        {IBV_QP_DEST_QPN, attr->dest_qp_num, 0, DV_MCAST_QPN},
+        {IBV_QP_DEST_QPN, attr->dest_qp_num, 0, DV_QPN_MAX},
         {IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, 0, DV_RC_MAX_READS},
         {IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, 0, DV_RC_MAX_READS},
         {IBV_QP_TIMEOUT, attr->timeout, 0, 31},
         {IBV_QP_RETRY_CNT, attr->retry_cnt, 0, 7},
         {IBV_QP_RNR_RETRY, attr->rnr_retry, 0, DV_RNR_FOREVER},
         {IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, 0, 31},
-        {IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~KNOWN_ACCESS, 0, 0},
+        {IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~DV_KNOWN_ACCESS, 0, 0},
     };
     bool good = true;
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)

@@ -169,7 +169,7 @@ static const struct ibv_device_attr device_attr = {
     .max_ah = 1 << 24,
     .max_pkeys = 1,
     .phys_port_cnt = 1,
-    /* Towards all threads of the host, too; but UCX takes atomics of devices that say so little. */
+    /* IBV_ATOMIC_GLOB would be true, but UCX uses atomics of devices that say this one alone. */
     .atomic_cap = IBV_ATOMIC_HCA,
 };
 

@@ -101,6 +101,9 @@ def parse_options(words: list[str]) -> argparse.Namespace:
                    "folder, or here)")
     options = p.parse_args(words)
     quick = options.quick
+    if options.readme and (quick or options.sizes or options.loss is not None or
+                           options.only != list(GROUPS)):
+        p.error("--readme wants all of it: no --quick, --sizes, --loss or --only")
     options.rounds = options.rounds or (QUICK_ROUNDS if quick else ROUNDS)
     options.seconds = options.seconds or (QUICK_SECONDS if quick else SECONDS)
     options.group_sizes = options.sizes or group.SIZES
@@ -223,11 +226,14 @@ def measure(options: argparse.Namespace, made: str) -> int:
         parts.append(measure_series(options, programs, path))
     if GROUP in options.only:
         parts.append(measure_groups(options, programs["verbs_group"], path))
-    if options.readme:
+    good = all(good for good, _ in parts)
+    if options.readme and not good:
+        print("not written: some of it is missing")
+    elif options.readme:
         texts = "\n\n".join(text for _, text in parts)
         marked.write(RESULTS, f"{made}: {about}\n\n```text\n{texts}\n```\n", MARKS)
         print("written: benchmarks/RESULTS.md")
-    return int(not all(good for good, _ in parts))
+    return int(not good)
 
 
 def main(words: list[str]) -> int:

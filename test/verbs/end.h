@@ -13,6 +13,10 @@
 
 #define QKEY  0x11111111u
 #define BYTES 256
+#define ROOM  16 /* requests of a queue */
+#define ALL_ACCESS                                                               \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+     IBV_ACCESS_REMOTE_ATOMIC)
 /* Not polled: of end->qp. */
 #define MAX_SENDS 64
 

@@ -6,11 +6,7 @@
 
 #include "test/verbs/end.h"
 
-#define ROOM 16 /* requests of a queue */
 #define SGES 32
-#define ALL_ACCESS                                                               \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-     IBV_ACCESS_REMOTE_ATOMIC)
 
 /* `memory` is registered; queue pair 0 is the one that calls, for its number is lower. */
 struct pair {

@@ -4,10 +4,6 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-#define ALL_ACCESS                                                               \
-    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-     IBV_ACCESS_REMOTE_ATOMIC)
-
 struct side *sides[2];
 static uint64_t shift;
 

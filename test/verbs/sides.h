@@ -8,7 +8,6 @@
 #include "test/verbs/end.h"
 #include "verbs_diwarp/diwarp_verbs.h"
 
-#define ROOM  16
 #define LARGE 200000
 
 #define FOUND(name) __typeof__(diwarp_verbs_##name) *name = find("diwarp_verbs_" #name)

@@ -173,6 +173,7 @@ static void rc__all_requests(void **state)
         if (atomic) {
             wr.wr.atomic.remote_addr = 8;
             wr.wr.atomic.rkey = to->rkey;
+            wr.wr.atomic.compare_add = 5;
         } else if (opcodes[i] != IBV_WR_SEND) {
             wr.wr.rdma.remote_addr = 8;
             wr.wr.rdma.rkey = to->rkey;
@@ -187,6 +188,12 @@ static void rc__all_requests(void **state)
             assert_done(pair->recv_cq[1], 4, IBV_WC_SUCCESS);
         assert_int_equal(ibv_memcpy_from_dm(got, dm, inwards ? 72 : 2056, bytes), 0);
         assert_memory_equal(got, sent, bytes);
+        if (!atomic)
+            continue;
+        uint64_t before, after;
+        memcpy(&before, sent, sizeof before);
+        assert_int_equal(ibv_memcpy_from_dm(&after, dm, 2056, sizeof after), 0);
+        assert_int_equal(after, before + 5);
     }
     assert_int_equal(ibv_dereg_mr(from), 0);
     assert_int_equal(ibv_dereg_mr(to), 0);

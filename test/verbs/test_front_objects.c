@@ -37,10 +37,10 @@ static void query__is_right(void **state)
 static void create(struct end *end, const struct ibv_qp_init_attr *wanted, bool possible)
 {
     struct ibv_qp_init_attr attr = *wanted;
-    errno = 0;
     struct ibv_qp *qp = ibv_create_qp(end->pd, &attr);
-    assert_int_equal(errno, possible ? 0 : EINVAL);
     assert_int_equal(qp != NULL, possible);
+    if (!possible)
+        assert_int_equal(errno, EINVAL);
     if (qp)
         assert_int_equal(ibv_destroy_qp(qp), 0);
 }
@@ -192,6 +192,11 @@ static const struct {
     {{.path_mtu = IBV_MTU_1024, .rnr_retry = 8}, EINVAL},
     {{.path_mtu = IBV_MTU_1024, .timeout = 32}, EINVAL},
     {{.path_mtu = IBV_MTU_1024, .qp_access_flags = 1 << 10}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .pkey_index = 1}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .port_num = 2}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .max_rd_atomic = 17}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .max_dest_rd_atomic = 17}, EINVAL},
+    {{.path_mtu = IBV_MTU_1024, .min_rnr_timer = 32}, EINVAL},
     {{.path_mtu = IBV_MTU_1024,
       .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
@@ -210,7 +215,8 @@ static int modify_with(struct end *end, struct ibv_qp *qp, const struct ibv_qp_a
                                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC};
     struct ibv_qp_attr attr = *with;
     int rc = 0;
-    attr.port_num = 1;
+    if (!attr.port_num)
+        attr.port_num = 1;
     attr.ah_attr = (struct ibv_ah_attr){.port_num = 1, .is_global = 1};
     assert_int_equal(ibv_query_gid(end->context, 1, 0, &attr.ah_attr.grh.dgid), 0);
     for (unsigned i = 0; i < 3 && !rc; i++) {
@@ -298,6 +304,7 @@ static void objects__are_gone(void **state)
     struct ibv_srq_attr limit = {.srq_limit = 1};
     struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
     struct ibv_recv_wr recv = {.wr_id = 1}, *bad_recv;
+    struct ibv_sge sge = {(uintptr_t)end->memory, 64, 0};
     struct ibv_wc wc;
     assert_int_equal(ibv_query_gid(end->context, 1, 0, &ah_attr.grh.dgid), 0);
     struct ibv_pd *pd = ibv_alloc_pd(end->context);
@@ -339,6 +346,7 @@ static void objects__are_gone(void **state)
     assert_int_equal(ibv_post_send(qp, &send, &bad_send), EINVAL);
     assert_ptr_equal(bad_send, &send);
     assert_int_equal(ibv_post_recv(qp, &recv, &bad_recv), EINVAL);
+    assert_int_equal(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1), EINVAL);
     assert_int_equal(ibv_attach_mcast(qp, &group, 0), EINVAL);
     assert_int_equal(ibv_detach_mcast(qp, &group, 0), EINVAL);
     ibv_wr_start(ex);
