@@ -84,13 +84,12 @@ void dw_peer_ack_last(struct dw_peer *peer)
     list_for_ack(peer, true, peer->told_full);
 }
 
-/* With several queue pairs which one it was is not kept: until any has room again. */
+/* Of several queue pairs which one it was is not kept: until any has room again. */
 static bool has_no_receive(const struct dw_peer *peer)
 {
-    const struct dw_list *qps = &dw_rd_of(peer)->port->qps;
+    const struct dw_rd *rd = dw_rd_of(peer);
     return peer->qp_full &&
-           (qps->next != qps->prev ||
-            !dw_qp_takes_sends(dw_container(qps->next, const struct diwarp_qp, link)));
+           (rd->port->counting_qps > 1 || (rd->refuser && !dw_qp_takes_sends(rd->refuser)));
 }
 
 bool dw_peer_is_refused(const struct dw_peer *peer)

@@ -86,14 +86,16 @@ static bool brings_a_send(const struct dw_arrival *arrival)
 static bool is_new(const struct dw_incoming *in, const struct dw_arrival *arrival)
 {
     struct dw_peer *peer = in->peer;
-    const struct dw_rd *rd = dw_rd_of(peer);
+    struct dw_rd *rd = dw_rd_of(peer);
     const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, arrival->header.psn);
     const bool fresh = verdict == DW_RECVWIN_NEW;
     const struct diwarp_qp *qp = in->ends.qp;
-    if (fresh && qp && !dw_qp_takes_sends(qp) && brings_a_send(arrival))
+    if (fresh && qp && !dw_qp_takes_sends(qp) && brings_a_send(arrival)) {
+        rd->refuser = qp;
         peer->qp_full = true;
-    else if (fresh && !rd->port->refuses_data)
+    } else if (fresh && !rd->port->refuses_data) {
         return true;
+    }
     rd->counters->rx_dup_datagrams += verdict == DW_RECVWIN_DUPLICATE;
     rd->counters->drop_window += verdict == DW_RECVWIN_BEYOND;
     rd->counters->drop_no_buffer += fresh;

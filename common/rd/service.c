@@ -100,17 +100,19 @@ static void look_again(struct dw_list *peers)
 }
 
 /* As many as there is room for: others would be refused again. What one of them does not take is
- * for who asks next. With several queue pairs all, for any may wait for this one; some are told
- * that they were refused already, some about to be. */
+ * for who asks next. All, where several queue pairs count, for any may wait for this one, or when
+ * it goes: some were told already that they are refused, some are about to be. */
 static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     struct dw_rd *rd = qp->state;
-    if (dw_qp_is_alone(qp)) {
+    if (qp->counts_recvs && qp->port->counting_qps == 1) {
         tell_of_room(rd, sends);
-    } else {
-        look_again(&rd->full);
-        look_again(&rd->ack);
+        return;
     }
+    look_again(&rd->full);
+    look_again(&rd->ack);
+    if (!qp->counts_recvs)
+        rd->refuser = NULL;
 }
 
 static uint64_t trim(void *state, uint64_t now_ns)

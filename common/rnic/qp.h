@@ -47,6 +47,7 @@ struct dw_port {
     struct dw_map qp_by_num;
     uint32_t last_qpn;              /* given out; none again before all others have been */
     void *states[DW_PORT_SERVICES]; /* of device.services, each from its first QP on */
+    uint32_t counting_qps;          /* of qps, that count their receives */
     uint32_t mtu_max_bytes;         /* peers are told of no larger one */
     bool refuses_data;              /* no room for what would have to be handed out */
     bool handed_out;                /* something, since the last recycling */

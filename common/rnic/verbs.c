@@ -228,9 +228,11 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     struct diwarp_device *device = qp->pd->device;
     pthread_mutex_lock(&dw_ports_lock);
     dw_lock(device);
-    if (qp->counts_recvs && qp->service->on_recv_room) {
-        qp->counts_recvs = false; /* nobody waits for it any more */
-        qp->service->on_recv_room(qp, UINT32_MAX);
+    if (qp->counts_recvs) {
+        qp->counts_recvs = false;
+        qp->port->counting_qps--;
+        if (qp->service->on_recv_room)
+            qp->service->on_recv_room(qp, 0);
     }
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
@@ -254,6 +256,7 @@ void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     dw_lock(qp->pd->device);
     qp->recv_room = (qp->counts_recvs ? qp->recv_room : 0) + sends;
+    qp->port->counting_qps += !qp->counts_recvs;
     qp->counts_recvs = true;
     if (qp->recv_room > 0 && qp->service->on_recv_room)
         qp->service->on_recv_room(qp, qp->recv_room < sends ? (uint32_t)qp->recv_room : sends);

@@ -112,6 +112,16 @@ static void recv_room__none__writes_wait_with_sends(void **state)
     }
 }
 
+static struct diwarp_qp *another_qp(const struct sim_node *node)
+{
+    struct diwarp_qp_attr attr;
+    struct diwarp_qp *qp;
+    diwarp_qp_attr_init(&attr);
+    attr.cq = node->cq;
+    assert_int_equal(diwarp_create_qp(node->pd, &attr, &qp, NULL), 0);
+    return qp;
+}
+
 /* Of those that were refused as many are told as there is room for, in turn. */
 static void recv_room__of_one_at_a_time__tells_few(void **state)
 {
@@ -121,7 +131,7 @@ static void recv_room__of_one_at_a_time__tells_few(void **state)
     struct fixture *f = fixture_new();
     f->config.node_count = 1 + SENDERS;
     fixture_open(f);
-    struct diwarp_qp *qp = f->world.nodes[0].qp;
+    struct diwarp_qp *qp = f->world.nodes[0].qp, *other = another_qp(&f->world.nodes[0]);
     diwarp_add_recv_room(qp, 0);
     for (unsigned from = 1; from <= SENDERS; from++)
         for (uint64_t i = 0; i < EACH; i++)
@@ -136,6 +146,7 @@ static void recv_room__of_one_at_a_time__tells_few(void **state)
     assert_true(sim_counters(&f->world, 0)->tx_acks - acks <= 10 * SENDERS * EACH);
     fixture_run(f, 60 * SECOND);
     assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), SENDERS * EACH);
+    diwarp_destroy_qp(other);
     fixture_close(f);
     free(local);
 }
@@ -164,6 +175,33 @@ static void recv_room__first_peer_is_gone__another_takes_it(void **state)
     free(local);
 }
 
+/* Who was refused by a queue pair that goes is not kept back from another. */
+static void recv_room__queue_pair_goes__others_are_free(void **state)
+{
+    (void)state;
+    uint8_t *local = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    struct sim_node *node = &f->world.nodes[1];
+    struct diwarp_qp *first = node->qp;
+    struct diwarp_address address;
+    diwarp_add_recv_room(first, 0);
+    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+    sim_world_run_for(&f->world, 100 * MS);
+    node->qp = another_qp(node);
+    diwarp_query_address(node->qp, &address);
+    diwarp_destroy_ah(f->world.nodes[0].ahs[1]);
+    assert_int_equal(diwarp_create_ah(f->world.nodes[0].qp, &address, &f->world.nodes[0].ahs[1]),
+                     0);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
+    diwarp_destroy_qp(first);
+    fixture_run(f, 10 * SECOND);
+    fixture_assert_status(f, 0, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV), 1);
+    fixture_close(f);
+    free(local);
+}
+
 /* What a peer sends to another queue pair is refused, too, and may be what the application waits
  * for before it makes room in the first. */
 static void recv_room__of_two_queue_pairs__in_any_order(void **state)
@@ -174,12 +212,8 @@ static void recv_room__of_two_queue_pairs__in_any_order(void **state)
         struct fixture *f = fixture_new();
         fixture_open(f);
         struct sim_node *node = &f->world.nodes[1];
-        struct diwarp_qp_attr attr;
-        struct diwarp_qp *qps[2] = {node->qp};
+        struct diwarp_qp *qps[2] = {node->qp, another_qp(node)};
         struct diwarp_address address;
-        diwarp_qp_attr_init(&attr);
-        attr.cq = node->cq;
-        assert_int_equal(diwarp_create_qp(node->pd, &attr, &qps[1], NULL), 0);
         for (unsigned i = 0; i < 2; i++)
             diwarp_add_recv_room(qps[i], 0);
         for (unsigned i = 0; i < 2; i++) {
@@ -277,6 +311,7 @@ int main(void)
         cmocka_unit_test(recv_room__none__writes_wait_with_sends),
         cmocka_unit_test(recv_room__of_one_at_a_time__tells_few),
         cmocka_unit_test(recv_room__first_peer_is_gone__another_takes_it),
+        cmocka_unit_test(recv_room__queue_pair_goes__others_are_free),
         cmocka_unit_test(recv_room__of_two_queue_pairs__in_any_order),
         cmocka_unit_test(incarnation__not_told__first_datagram_tells),
         cmocka_unit_test(incarnation__not_told__restarted_peer_is_known_anew),
