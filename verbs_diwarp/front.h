@@ -208,6 +208,7 @@ struct dv_qp {
     struct diwarp_qp *core;
     uint32_t unpolled;                 /* completions of Sends: as many as cap.max_send_wr */
     uint32_t flushed_recvs;            /* completions of them that were not polled */
+    uint32_t unpolled_all;             /* completions of any kind that its CQs hold */
     struct dv_recvs recvs;             /* its own: none with an SRQ */
     struct dv_membership *memberships; /* groups that it is attached to */
     bool block_self;                   /* of these, what it sends itself does not come to it */
