@@ -359,6 +359,7 @@ endif
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
 	test/verbs/test_front_cm \
+	test/verbs/test_front_cm_end \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_dm \
 	test/verbs/test_front_events \
@@ -377,14 +378,16 @@ VERBS_TESTS = \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
 EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
-	test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h
+	test/verbs/cm_ends.c test/verbs/cm_ends.h test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
 test_verbs_extension_traffic_LDADD = -libverbs
-test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/end.c \
+test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/cm_ends.c test/verbs/end.c \
 	verbs_diwarp/cm_wire.c
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_cm_end_SOURCES = test/verbs/test_front_cm_end.c test/verbs/cm_ends.c test/verbs/end.c
+test_verbs_test_front_cm_end_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_cq_ex_SOURCES = test/verbs/test_front_cq_ex.c test/verbs/end.c
 test_verbs_test_front_cq_ex_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rereg_SOURCES = test/verbs/test_front_rereg.c test/verbs/rc_pair.c \

@@ -46,6 +46,7 @@ struct dv_cm_id {
     uint32_t qpn;                    /* connected, or about to be */
     struct dv_cm_message own, other; /* request and answer */
     int64_t until_ns;                /* in DV_CM_CALLING: calls again; in DV_CM_CLOSING: waits */
+    int64_t polled_until_ns;         /* likewise, for completions to be polled */
     /* Of one that listens: callers that the program neither accepted nor rejected. */
     LIST_HEAD(, dv_cm_id) callers;
     uint32_t caller_count, backlog;

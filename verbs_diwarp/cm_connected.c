@@ -10,7 +10,11 @@
  * posted. Half of it is too little for a busy host; twice as much delays the end of programs that
  * post no receives. */
 #define LAST_DATA_NS INT64_C(200000000)
-#define LOOK_NS      INT64_C(1000000)
+/* Then completions are let be polled: on that word programs destroy the queue pair, and what its
+ * CQs hold of it. Half of it is little for a thread that polls and waits for a core; twice as much
+ * delays the end of programs that poll only after the word. */
+#define UNPOLLED_NS INT64_C(50000000)
+#define LOOK_NS     INT64_C(1000000)
 /* Until the other side, which may have stopped, has left, too. */
 #define LEAVE_NS INT64_C(5000000000)
 
@@ -38,20 +42,24 @@ static void disconnected(struct dv_cm_id *id)
     dv_cm_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 }
 
-static bool has_data_to_come(const struct dv_cm_id *id)
+/* Whether the word that the other side has left is to wait. */
+static bool has_more(struct dv_cm_id *id, int64_t now_ns)
 {
     struct dv_context *context = dv_context_of(id->id.verbs);
     dv_lock(context);
     const bool connected = dv_rc_is_connected(context, id->qpn);
+    const bool unpolled = dv_rc_is_unpolled(context, id->qpn);
     dv_unlock(context);
-    return connected;
+    if (connected && now_ns < id->until_ns)
+        id->polled_until_ns = now_ns + UNPOLLED_NS;
+    return (connected && now_ns < id->until_ns) || (unpolled && now_ns < id->polled_until_ns);
 }
 
 static void on_deadline(struct dv_cm_link *link)
 {
     struct dv_cm_id *id = link->id;
     const int64_t now = dv_cm_now_ns();
-    if (id->state == DV_CM_CLOSING && now < id->until_ns && has_data_to_come(id))
+    if (id->state == DV_CM_CLOSING && has_more(id, now))
         dv_cm_link_wait(link, now + LOOK_NS);
     else
         disconnected(id);
@@ -69,6 +77,7 @@ static void on_ready(struct dv_cm_link *link)
     } else if (id->state == DV_CM_ESTABLISHED) {
         dv_cm_set_state(id, DV_CM_CLOSING);
         id->until_ns = dv_cm_now_ns() + LAST_DATA_NS;
+        id->polled_until_ns = dv_cm_now_ns() + UNPOLLED_NS;
         dv_cm_link_mute(link);
         dv_cm_link_wait(link, dv_cm_now_ns());
     }

@@ -18,6 +18,8 @@ static bool is_failed_recv(const struct ibv_wc *wc)
 static void take_place(struct dv_context *context, const struct ibv_wc *wc)
 {
     struct dv_qp *qp = context->qps[wc->qp_num & DV_INDEX_MASK];
+    if (qp)
+        qp->unpolled_all++;
     if (qp && is_failed_recv(wc))
         qp->failed_recvs++; /* Sends are counted by who completes them */
 }
@@ -29,6 +31,8 @@ static void give_place(struct dv_context *context, const struct ibv_wc *wc)
         qp->unpolled--;
     if (qp && qp->failed_recvs && is_failed_recv(wc))
         qp->failed_recvs--;
+    if (qp && qp->unpolled_all)
+        qp->unpolled_all--;
 }
 
 void dv_drop_oldest(struct dv_cq *cq)

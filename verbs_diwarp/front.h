@@ -209,6 +209,7 @@ struct dv_qp {
     uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
     uint32_t unpolled;          /* completions of Sends: as many as cap.max_send_wr */
     uint32_t failed_recvs;      /* whose completions were not polled */
+    uint32_t unpolled_all;      /* completions of any kind that its CQs hold */
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
     struct dv_rd *rd;           /* NULL: it is not of RD */
     struct dv_rdma *rdma;       /* of UD; NULL: it neither reads nor is told of records */

@@ -257,7 +257,7 @@ static int reset(struct dv_qp *qp)
     }
     dv_cq_forget(dv_ibv_qp(qp)->send_cq, dv_ibv_qp(qp)->qp_num);
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
-    qp->unpolled = qp->failed_recvs = 0;
+    qp->unpolled = qp->failed_recvs = qp->unpolled_all = 0;
     if (rc)
         dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     return rc;

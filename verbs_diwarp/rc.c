@@ -237,10 +237,22 @@ static void close_core(struct dv_qp *qp)
     end_wait(qp->rc);
 }
 
-bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
+static const struct dv_qp *find(const struct dv_context *context, uint32_t qpn)
 {
     const struct dv_qp *qp = context->qps[qpn & DV_INDEX_MASK];
-    return qp && qp->ex.qp_base.qp_num == qpn && qp->rc && qp->rc->core;
+    return qp && qp->ex.qp_base.qp_num == qpn && qp->rc ? qp : NULL;
+}
+
+bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn)
+{
+    const struct dv_qp *qp = find(context, qpn);
+    return qp && qp->rc->core;
+}
+
+bool dv_rc_is_unpolled(const struct dv_context *context, uint32_t qpn)
+{
+    const struct dv_qp *qp = find(context, qpn);
+    return qp && qp->unpolled_all;
 }
 
 void dv_rc_set_access(struct dv_qp *qp)

@@ -14,6 +14,8 @@ void dv_rc_fini(struct dv_qp *qp);
 int dv_rc_connect(struct dv_qp *qp);
 /* It has a connection, as far as we have seen. */
 bool dv_rc_is_connected(const struct dv_context *context, uint32_t qpn);
+/* It has completions that the program has not polled. */
+bool dv_rc_is_unpolled(const struct dv_context *context, uint32_t qpn);
 /* Tells the other side rnr_retry, and what a retry of its own takes here: min_rnr_timer. */
 void dv_rc_set_rnr(struct dv_qp *qp);
 /* Sets what the other side may do, as in attr.qp_access_flags. */

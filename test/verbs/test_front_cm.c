@@ -12,7 +12,7 @@
 
 #include <rdma/rdma_cma.h>
 
-#include "test/verbs/end.h"
+#include "test/verbs/cm_ends.h"
 #include "verbs_diwarp/cm_wire.h"
 
 static struct dv_cm_message some_request(uint8_t private_bytes)
@@ -109,41 +109,9 @@ static void message__has_room_for_so_much_private_data(void **state)
 
 /* ---- strangers ---- */
 
-struct listener {
-    struct rdma_event_channel *channel;
-    struct rdma_cm_id *id;
-    struct sockaddr_in address;
-};
-
-static struct listener start_listening_at(struct in_addr address, int backlog)
-{
-    struct listener listener = {.channel = rdma_create_event_channel(),
-                                .address = {.sin_family = AF_INET, .sin_addr = address}};
-    assert_non_null(listener.channel);
-    assert_int_equal(rdma_create_id(listener.channel, &listener.id, listener.channel, RDMA_PS_TCP),
-                     0);
-    assert_int_equal(rdma_bind_addr(listener.id, (struct sockaddr *)&listener.address), 0);
-    assert_int_equal(rdma_listen(listener.id, backlog), 0);
-    listener.address.sin_port = rdma_get_src_port(listener.id);
-    assert_int_not_equal(listener.address.sin_port, 0);
-    return listener;
-}
-
 static struct listener start_listening(int backlog)
 {
     return start_listening_at((struct in_addr){htonl(INADDR_LOOPBACK)}, backlog);
-}
-
-static void stop_listening(struct listener *listener)
-{
-    assert_int_equal(rdma_destroy_id(listener->id), 0);
-    rdma_destroy_event_channel(listener->channel);
-}
-
-static bool is_readable(int fd, int wait_ms)
-{
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    return poll(&readable, 1, wait_ms) == 1;
 }
 
 static int call(const struct listener *listener)
@@ -153,25 +121,6 @@ static int call(const struct listener *listener)
     assert_int_equal(
         connect(fd, (const struct sockaddr *)&listener->address, sizeof(struct sockaddr_in)), 0);
     return fd;
-}
-
-static union ibv_gid own_gid(void)
-{
-    int count;
-    struct ibv_context **devices = rdma_get_devices(&count);
-    union ibv_gid gid;
-    assert_int_equal(count, 1);
-    assert_int_equal(ibv_query_gid(devices[0], 1, 0, &gid), 0);
-    rdma_free_devices(devices);
-    return gid;
-}
-
-static struct in_addr own_address(void)
-{
-    const union ibv_gid gid = own_gid();
-    struct in_addr address;
-    memcpy(&address, gid.raw + 12, sizeof address);
-    return address;
 }
 
 /* A request that is in order, from this host. */
@@ -202,16 +151,6 @@ static uint32_t reason_of_end(int fd, int wait_ms)
     assert_true(is_readable(fd, wait_ms));
     assert_true(recv(fd, bytes, sizeof bytes, 0) <= 0);
     return message.status;
-}
-
-static struct rdma_cm_event *take_event(const struct listener *listener,
-                                        enum rdma_cm_event_type type)
-{
-    struct rdma_cm_event *event;
-    assert_true(is_readable(listener->channel->fd, 5000));
-    assert_int_equal(rdma_get_cm_event(listener->channel, &event), 0);
-    assert_int_equal(event->event, type);
-    return event;
 }
 
 static void listener__hangs_up_on_what_is_no_request(void **state)
@@ -387,92 +326,6 @@ static void id__stays_until_its_event_is_acknowledged(void **state)
     close(fd);
 }
 
-/* ---- connections ---- */
-
-/* The two ids of one, both of this process, each with its own channel. */
-struct connection {
-    struct listener listener, caller; /* caller.address: whom it calls */
-    struct rdma_cm_id *called;
-};
-
-static void ack(const struct listener *end, enum rdma_cm_event_type type)
-{
-    rdma_ack_cm_event(take_event(end, type));
-}
-
-static void make_qp(struct rdma_cm_id *id)
-{
-    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-    assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
-}
-
-static struct connection connect_ids(void)
-{
-    struct connection c = {.listener = start_listening_at(own_address(), 0)};
-    struct rdma_conn_param param = {.initiator_depth = 1, .responder_resources = 1};
-    c.caller.channel = rdma_create_event_channel();
-    assert_int_equal(rdma_create_id(c.caller.channel, &c.caller.id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(
-        rdma_resolve_addr(c.caller.id, NULL, (struct sockaddr *)&c.listener.address, 2000), 0);
-    ack(&c.caller, RDMA_CM_EVENT_ADDR_RESOLVED);
-    assert_int_equal(rdma_resolve_route(c.caller.id, 2000), 0);
-    ack(&c.caller, RDMA_CM_EVENT_ROUTE_RESOLVED);
-    make_qp(c.caller.id);
-    assert_int_equal(rdma_connect(c.caller.id, &param), 0);
-    struct rdma_cm_event *event = take_event(&c.listener, RDMA_CM_EVENT_CONNECT_REQUEST);
-    c.called = event->id;
-    rdma_ack_cm_event(event);
-    make_qp(c.called);
-    assert_int_equal(rdma_accept(c.called, &param), 0);
-    ack(&c.caller, RDMA_CM_EVENT_ESTABLISHED);
-    ack(&c.listener, RDMA_CM_EVENT_ESTABLISHED);
-    return c;
-}
-
-static void destroy_ids(struct connection *c)
-{
-    rdma_destroy_qp(c->caller.id);
-    rdma_destroy_qp(c->called);
-    assert_int_equal(rdma_destroy_id(c->called), 0);
-    stop_listening(&c->caller);
-    stop_listening(&c->listener);
-}
-
-static void id__leaves_its_time_of_waiting(void **state)
-{
-    (void)state;
-    struct connection c = connect_ids();
-    assert_int_equal(rdma_disconnect(c.caller.id), 0);
-    ack(&c.listener, RDMA_CM_EVENT_DISCONNECTED);
-    ack(&c.listener, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-    assert_int_equal(rdma_disconnect(c.called), 0);
-    ack(&c.caller, RDMA_CM_EVENT_DISCONNECTED);
-    struct rdma_cm_event *event = take_event(&c.caller, RDMA_CM_EVENT_TIMEWAIT_EXIT);
-    assert_ptr_equal(event->id, c.caller.id);
-    assert_int_equal(event->status, 0);
-    rdma_ack_cm_event(event);
-    assert_false(is_readable(c.listener.channel->fd, 50)); /* once each */
-    assert_false(is_readable(c.caller.channel->fd, 0));
-    destroy_ids(&c);
-}
-
-/* As programs do that end with DISCONNECTED. */
-static void id__goes_with_events_that_nobody_takes(void **state)
-{
-    (void)state;
-    struct connection c = connect_ids();
-    assert_int_equal(rdma_disconnect(c.caller.id), 0);
-    ack(&c.listener, RDMA_CM_EVENT_DISCONNECTED);
-    assert_true(is_readable(c.listener.channel->fd, 2000));
-    rdma_destroy_qp(c.called);
-    assert_int_equal(rdma_destroy_id(c.called), 0);
-    assert_false(is_readable(c.listener.channel->fd, 0));
-    assert_true(is_readable(c.caller.channel->fd, 2000));
-    rdma_destroy_qp(c.caller.id);
-    stop_listening(&c.caller);
-    stop_listening(&c.listener);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,8 +338,6 @@ int main(void)
         cmocka_unit_test(listener__tells_the_program_what_was_sent),
         cmocka_unit_test(listener__has_a_backlog),
         cmocka_unit_test(bind__takes_a_device_by_no_address_of_all_hosts),
-        cmocka_unit_test(id__leaves_its_time_of_waiting),
-        cmocka_unit_test(id__goes_with_events_that_nobody_takes),
         cmocka_unit_test(id__stays_until_its_event_is_acknowledged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
