@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* The piece, of at most `bytes`, at the position, which moves on to its end. The list goes on
- * there. */
+/* The piece, of at most `bytes`, at the position, which moves on to its end. The list has at least
+ * one byte there. */
 static inline struct iovec dw_iov_next(const struct iovec **list, size_t *offset, size_t bytes)
 {
     for (; *offset >= (*list)->iov_len; (*list)++)
@@ -19,7 +19,8 @@ static inline struct iovec dw_iov_next(const struct iovec **list, size_t *offset
     return piece;
 }
 
-/* The next `bytes`, which the list has. Returns how many pieces. */
+/* The next `bytes`, which the list has. out: room for as many pieces as the list has. Returns how
+ * many there are. */
 static inline unsigned dw_iov_slice(const struct iovec **list, size_t *offset, size_t bytes,
                                     struct iovec *out)
 {

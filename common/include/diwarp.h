@@ -270,8 +270,8 @@ DIWARP_EXPORT int diwarp_rereg_mr(struct diwarp_mr *mr, struct diwarp_pd *pd, vo
 /* A memory window: another STag, which must be hard to guess, for the `length` bytes of a region
  * that its requests call `iova`, and those of the window, too, unless IBV_ACCESS_ZERO_BASED is set:
  * then they are offsets within the window. Remote rights alone, no more than the region's local
- * ones allow. It ends by diwarp_dereg_mr(), before its
- * region does; what a peer invalidates has no access left. only: the context of the RC QPs that may
+ * ones allow. It ends by diwarp_dereg_mr(), before its region does; what a peer invalidates has no
+ * access left. only: the context of the RC QPs that may
  * use it (diwarp_rc.h); NULL: all QPs of the PD. NULL with errno: EINVAL; EEXIST: the STag is
  * taken. */
 DIWARP_EXPORT struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag,

@@ -26,7 +26,8 @@ DIWARP_EXPORT bool diwarp_is_group_ip(uint8_t family, const uint8_t *ip,
 /* What is sent to the group by those who know the QP's Q_Key comes to it, too, each with a receive
  * of its own; also what processes of this host send, and the QP itself unless attr.block_self.
  * Write-Records to the group name `stag`, on which all have agreed, and offsets from 0, which here
- * mean `mr`, of the QP's PD, with IBV_ACCESS_REMOTE_WRITE; NULL: none come. Until the QP is
+ * mean `mr`, of the QP's PD, with IBV_ACCESS_REMOTE_WRITE, as it is registered now; NULL: none
+ * come. Until the QP is
  * detached or destroyed. -EINVAL: not a QP of UD, not such an address, no token or port.
  * -EOPNOTSUPP: datagrams are authenticated, for which each pair of processes has a key. -ENODEV: no
  * such interface. -EALREADY: it is attached. -ENOSPC: too many groups. Else why there is no socket,

@@ -139,8 +139,8 @@ DIWARP_EXPORT int diwarp_rc_set_rnr(struct diwarp_rc_qp *qp, unsigned retries,
 /* Sets attr.access, from the next request of the other side's on. */
 DIWARP_EXPORT void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. What TCP
- * has taken arrives: the CQ reads, and drops, what still comes, for five seconds at
- * most (rc_lingering). */
+ * has taken arrives: the CQ reads, and drops, what still comes, for five seconds at most
+ * (rc_lingering). */
 DIWARP_EXPORT void diwarp_destroy_rc_qp(struct diwarp_rc_qp *qp);
 DIWARP_EXPORT void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp);
 /* "10.0.0.2:40001" of the other side, for messages. */

@@ -104,7 +104,7 @@ struct diwarp_rc_qp {
     struct dw_ring reads;     /* and atomics: sent, their responses are awaited */
     struct dw_rc_cursor cursor;
     uint32_t max_ulpdu_bytes;
-    struct dw_rc_tail tail; /* a start-up frame, the RTR, or what TCP took in part */
+    struct dw_rc_tail tail; /* FPDUs that are not built from works, and what TCP took in part */
 
     struct dw_ring *recvs; /* struct dw_recv: own, or the SRQ's */
     size_t recv_bytes;     /* of a slot there */

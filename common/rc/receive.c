@@ -45,25 +45,30 @@ static int answer_reads_first(struct diwarp_rc_qp *qp)
     return qp->state == DW_RC_CLOSED ? -ECONNABORTED : 0;
 }
 
-/* What a Write of no bytes tells that names nothing; others are messages. */
-static void note(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
+/* A Write of no bytes that names nothing, which tells something: it is no message. */
+static bool take_note(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
 {
     const uint64_t retries = ddp->to - DW_RC_RNR_TO, taken = ddp->to - DW_RC_TAKEN_TO;
     if (ddp->stag)
-        qp->writes += ddp->last;
-    else if (retries < DW_RC_RNR_FOREVER)
+        return false;
+    if (retries < DW_RC_RNR_FOREVER)
         qp->rnr_retries = (uint8_t)retries;
     else if (taken <= UINT32_MAX)
         qp->taken = taken;
+    else
+        return false;
+    return true;
 }
 
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
+    if (!bytes && take_note(qp, ddp))
+        return 0;
     qp->written_bytes = bytes + (qp->writing ? qp->written_bytes : 0);
     qp->writing = !ddp->last;
     if (!bytes) {
-        note(qp, ddp);
+        qp->writes += ddp->last && ddp->stag;
         return 0;
     }
     void *at;
@@ -117,7 +122,8 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     if (!qp->receiving) {
         if (!qp->recvs->count)
             return -EAGAIN;
-        memcpy(qp->current, dw_ring_at(qp->recvs, qp->recv_bytes, 0), qp->recv_bytes);
+        const struct dw_recv *recv = dw_ring_at(qp->recvs, qp->recv_bytes, 0);
+        memcpy(qp->current, recv, dw_recv_bytes(recv->sge_count));
         dw_ring_pop(qp->recvs, 1);
         qp->receiving = true;
         qp->received_bytes = 0;

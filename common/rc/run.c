@@ -209,7 +209,9 @@ static void tell_taken(struct diwarp_rc_qp *qp)
         .last = true,
         .opcode = DW_RDMAP_WRITE,
         .to = DW_RC_TAKEN_TO + (uint32_t)(qp->recv_msn + qp->request_msn + qp->writes - 2)};
-    if (qp->stream && qp->may_send && qp->state == DW_RC_RTS)
+    const bool open =
+        qp->state == DW_RC_RTS || (qp->state == DW_RC_CLOSING && !qp->shut && !qp->ended);
+    if (qp->stream && qp->may_send && open)
         (void)dw_rc_tail_add_fpdu(qp, ulpdu, dw_ddp_put(ulpdu, &ddp));
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Terminate (RFC 5040 4.8, 5.5), and streams that linger so that the other side can read it. */
+/* Terminate (RFC 5040 4.8, 5.5), and streams that linger so that the other side can read what was
+ * sent last. */
 #include <errno.h>
 #include <stdlib.h>
 

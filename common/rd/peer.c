@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Processes spoken with that a QP is forgotten by before others have the lock, 0.1 ms; with half of
  * them the pauses take as long. */

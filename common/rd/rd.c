@@ -84,7 +84,7 @@ void dw_peer_ack_last(struct dw_peer *peer)
     list_for_ack(peer, true, peer->told_full);
 }
 
-/* Of several queue pairs which one it was is not kept: until any has room again. */
+/* Which of several queue pairs refused it is not kept: it is refused until one has room again. */
 static bool has_no_receive(const struct dw_peer *peer)
 {
     const struct dw_rd *rd = dw_rd_of(peer);

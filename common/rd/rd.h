@@ -68,7 +68,7 @@ struct dw_rd {
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
     uint32_t work_count;
-    const struct diwarp_qp *refuser; /* where a Send met no receive, last; NULL: it is gone */
+    const struct diwarp_qp *refuser; /* where a Send met no receive, last; or NULL */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */

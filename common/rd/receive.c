@@ -159,7 +159,11 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
 }
 
-/* By the echo of the 16 bits that went out; of the times that have them, the last. */
+/* An echo's 16 bits of time repeat after 67 ms. Of what was sent again longer ago than half of
+ * that, the echo of the first transmission may read like that of the repeat. */
+#define ECHO_TELLS_NS (UINT64_C(0x8000) << DW_TIMESTAMP_SHIFT)
+
+/* When what the echo names was sent: of the times with these 16 bits, the last. */
 static uint64_t echo_ns(const struct dw_llp_header *header, uint64_t now_ns)
 {
     const uint64_t now = now_ns >> DW_TIMESTAMP_SHIFT;
@@ -183,7 +187,10 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     const bool had_room = peer->sendwin.credit_bytes;
     if (!had_room || !header->credit_kib)
         dw_sendwin_on_refusal(&peer->sendwin);
-    const struct dw_ack ack = {header->ack, header->sack, echo_ns(header, now_ns)};
+    const struct dw_ack ack = {.psn = header->ack,
+                               .sack = header->sack,
+                               .echo_ns = echo_ns(header, now_ns),
+                               .echo_from_ns = now_ns > ECHO_TELLS_NS ? now_ns - ECHO_TELLS_NS : 0};
     if (dw_sendwin_on_ack(&peer->sendwin, &ack, now_ns, &acked, &result)) {
         dw_rd_of(peer)->counters->drop_header++;
         return;

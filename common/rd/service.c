@@ -99,9 +99,9 @@ static void look_again(struct dw_list *peers)
     }
 }
 
-/* As many as there is room for: others would be refused again. What one of them does not take is
- * for who asks next. All, where several queue pairs count, for any may wait for this one, or when
- * it goes: some were told already that they are refused, some are about to be. */
+/* As many peers as there is room for: more would be refused again. A peer that sends nothing then
+ * leaves the room to the next that asks. Where several queue pairs count, or this one goes, all
+ * that are refused, or are about to hear so, may have been by it: once, when it has room again. */
 static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     struct dw_rd *rd = qp->state;
@@ -109,6 +109,8 @@ static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
         tell_of_room(rd, sends);
         return;
     }
+    if (qp->counts_recvs && qp->recv_room > sends)
+        return;
     look_again(&rd->full);
     look_again(&rd->ack);
     if (!qp->counts_recvs)

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192

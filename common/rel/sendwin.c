@@ -188,7 +188,7 @@ static unsigned flag_lost(struct dw_sendwin *win, bool overtaken, uint64_t sent_
  * (Eifel, RFC 3522), and what was sent between has not been overtaken. */
 static bool last_has_come(const struct dw_tx *tx, const struct dw_ack *ack)
 {
-    return !tx->guessed || tx->sent_ns <= ack->echo_ns;
+    return !tx->guessed || (tx->sent_ns >= ack->echo_from_ns && tx->sent_ns <= ack->echo_ns);
 }
 
 int dw_sendwin_on_ack(struct dw_sendwin *win, const struct dw_ack *ack, uint64_t now_ns,

@@ -59,6 +59,7 @@ struct dw_ack {
     uint32_t psn;     /* the first that has not come */
     uint64_t sack;    /* which of the DW_SACK_DATAGRAMS - 1 behind it have */
     uint64_t echo_ns; /* when the datagram that came last was sent, as RFC 7323's; 0: not known */
+    uint64_t echo_from_ns; /* of what was sent before, it tells nothing */
 };
 
 struct dw_sendwin_result {

@@ -231,8 +231,7 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     if (qp->counts_recvs) {
         qp->counts_recvs = false;
         qp->port->counting_qps--;
-        if (qp->service->on_recv_room)
-            qp->service->on_recv_room(qp, 0);
+        qp->service->on_recv_room(qp, 0);
     }
     dw_list_remove(&qp->link);
     dw_map_remove(&qp->port->qp_by_num, qp->num);
@@ -254,11 +253,13 @@ void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey)
 
 void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
+    if (!qp->service->on_recv_room)
+        return;
     dw_lock(qp->pd->device);
     qp->recv_room = (qp->counts_recvs ? qp->recv_room : 0) + sends;
     qp->port->counting_qps += !qp->counts_recvs;
     qp->counts_recvs = true;
-    if (qp->recv_room > 0 && qp->service->on_recv_room)
+    if (qp->recv_room > 0)
         qp->service->on_recv_room(qp, qp->recv_room < sends ? (uint32_t)qp->recv_room : sends);
     dw_unlock(qp->pd->device);
 }

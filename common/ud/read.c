@@ -4,7 +4,6 @@
  * at those that have expired, and one more. Nothing is asked for again. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/ud/ud.h"
 

@@ -102,7 +102,7 @@ void sendwin_on_ack(void)
     }
     check_sendwin(&win);
     for (unsigned i = 0; i < ACKS; i++) {
-        const struct dw_ack ack = {nondet_u32(), nondet_u64(), nondet_u64()};
+        const struct dw_ack ack = {nondet_u32(), nondet_u64(), nondet_u64(), nondet_u64()};
         const uint32_t next = win.next_psn, before = win.count;
         const int rc = dw_sendwin_on_ack(&win, &ack, nondet_u32(), &acked, &result);
         total += result.acked;

@@ -202,6 +202,23 @@ static void rc_reads__an_end_in_a_write_is_no_order(void **state)
     }
 }
 
+/* Nor does what a queue pair that goes tells of itself end the Write that it leaves undone. */
+static void rc_reads__an_end_in_a_write_and_a_note_is_no_order(void **state)
+{
+    (void)state;
+    static const struct dw_ddp_header note = {.tagged = true, .last = true, .to = DW_RC_TAKEN_TO};
+    for (unsigned whole = 0; whole < 2; whole++) {
+        struct forged f;
+        open_forged(&f, false);
+        send_rtr(&f);
+        const struct dw_ddp_header ddp = {
+            .tagged = true, .last = whole, .stag = f.mr->stag, .to = (uint64_t)(uintptr_t)f.region};
+        send_segment(&f, &ddp, f.recv, 10);
+        send_segment(&f, &note, NULL, 0);
+        expect_end(&f, whole ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR, 0);
+    }
+}
+
 /* ---- a response that cannot go on ----------------------------------------------------------- */
 
 static void ask(struct forged *f, const struct dw_read_request *request, uint32_t msn)
@@ -360,6 +377,7 @@ int main(void)
         cmocka_unit_test(rc_reads__an_end_answers_none),
         cmocka_unit_test(rc_reads__an_end_in_a_response_is_no_order),
         cmocka_unit_test(rc_reads__an_end_in_a_write_is_no_order),
+        cmocka_unit_test(rc_reads__an_end_in_a_write_and_a_note_is_no_order),
         cmocka_unit_test(rc_reads__a_response_ends_with_the_request_s_headers),
         cmocka_unit_test(rc_reads__see_nothing_that_follows),
         cmocka_unit_test(rc_reads__hold_up_nothing),

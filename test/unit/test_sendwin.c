@@ -251,13 +251,15 @@ static void sendwin_on_ack__of_a_guess_overtakes_nothing(void **state)
     assert_int_equal(lost_bits(txs, 7), 1 << 5);
 }
 
-/* By the echo: the guess itself, or something later, had come, or only something earlier. */
+/* By the echo: the guess itself, or something later, had come, or only something earlier; or the
+ * guess is too old for the echo to tell. */
 static void sendwin_on_ack__of_a_guess_by_echo(void **state)
 {
     (void)state;
     static const struct {
-        uint64_t echo_ns, lost;
-    } cases[] = {{0, 0}, {7, 0}, {49, 0}, {50, 0x1e}, {55, 0x1e}};
+        uint64_t echo_ns, echo_from_ns, lost;
+    } cases[] = {{0, 0, 0},     {7, 0, 0},      {49, 0, 0}, {50, 0, 0x1e},
+                 {55, 0, 0x1e}, {55, 50, 0x1e}, {55, 51, 0}};
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct dw_sendwin win;
@@ -267,7 +269,8 @@ static void sendwin_on_ack__of_a_guess_by_echo(void **state)
         fill(&win, txs, 7);
         dw_sendwin_on_resend(&win, &txs[0], 50);
         dw_list_init(&acked);
-        const struct dw_ack ack = {.psn = FIRST + 1, .echo_ns = cases[i].echo_ns};
+        const struct dw_ack ack = {
+            .psn = FIRST + 1, .echo_ns = cases[i].echo_ns, .echo_from_ns = cases[i].echo_from_ns};
         assert_int_equal(dw_sendwin_on_ack(&win, &ack, 60, &acked, &result), 0);
         assert_int_equal(result.acked, 1);
         assert_int_equal(lost_bits(txs, 7), cases[i].lost);

@@ -177,7 +177,7 @@ static void sender_takes(struct world *w, const struct packet *packet)
 
     w->heard_ns = w->now_ns;
     dw_list_init(&acked);
-    const struct dw_ack ack = {packet->ack, packet->sack, packet->sent_ns};
+    const struct dw_ack ack = {packet->ack, packet->sack, packet->sent_ns, 0};
     assert_for_seed(w->seed, dw_sendwin_on_ack(&w->sender, &ack, w->now_ns, &acked, &result) == 0);
     check_acked(w, packet, &acked, &result);
     check_lost(w);
