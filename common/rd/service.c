@@ -100,8 +100,9 @@ static void look_again(struct dw_list *peers)
 }
 
 /* As many peers as there is room for: more would be refused again. A peer that sends nothing then
- * leaves the room to the next that asks. Where several queue pairs count, or this one goes, all
- * that are refused, or are about to hear so, may have been by it: once, when it has room again. */
+ * leaves the room to the next that asks. Where several queue pairs count, all that are refused, or
+ * are about to hear so, may have been by this one: once, when it has room again. Likewise when the
+ * number of those that count changes, as which one refused whom is not kept. */
 static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     struct dw_rd *rd = qp->state;

@@ -256,9 +256,13 @@ void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
     if (!qp->service->on_recv_room)
         return;
     dw_lock(qp->pd->device);
-    qp->recv_room = (qp->counts_recvs ? qp->recv_room : 0) + sends;
-    qp->port->counting_qps += !qp->counts_recvs;
+    if (!qp->counts_recvs) {
+        qp->port->counting_qps++;
+        qp->service->on_recv_room(qp, 0);
+        qp->recv_room = 0;
+    }
     qp->counts_recvs = true;
+    qp->recv_room += sends;
     if (qp->recv_room > 0)
         qp->service->on_recv_room(qp, qp->recv_room < sends ? (uint32_t)qp->recv_room : sends);
     dw_unlock(qp->pd->device);

@@ -151,11 +151,11 @@ static void recv_room__of_one_at_a_time__tells_few(void **state)
     free(local);
 }
 
-/* A peer that is told of room and is gone leaves it to the next that asks. */
-static void recv_room__first_peer_is_gone__another_takes_it(void **state)
+/* A peer that is told of room and is gone leaves it to the next that asks, also when another queue
+ * pair begins to count then. */
+static void first_peer_is_gone(bool another_counts)
 {
     enum { SENDERS = 4 };
-    (void)state;
     uint8_t *local = fixture_payload(1, BYTES);
     struct fixture *f = fixture_new();
     f->config.node_count = 1 + SENDERS;
@@ -166,13 +166,24 @@ static void recv_room__first_peer_is_gone__another_takes_it(void **state)
         assert_int_equal(fixture_post(f, from, 0, 1, IBV_WR_SEND, 0, local, BYTES, NULL), 0);
     sim_world_run_for(&f->world, 3 * SECOND);
     sim_node_close(&f->world.nodes[1]);
+    struct diwarp_qp *other = another_qp(&f->world.nodes[0]);
     for (unsigned i = 1; i < SENDERS; i++) {
         diwarp_add_recv_room(qp, 1);
+        if (another_counts && i == 1)
+            diwarp_add_recv_room(other, 0);
         sim_world_run_for(&f->world, SECOND);
         assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), i);
     }
+    diwarp_destroy_qp(other);
     fixture_close(f);
     free(local);
+}
+
+static void recv_room__first_peer_is_gone__another_takes_it(void **state)
+{
+    (void)state;
+    first_peer_is_gone(false);
+    first_peer_is_gone(true);
 }
 
 /* Who was refused by a queue pair that goes is not kept back from another. */
