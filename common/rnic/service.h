@@ -122,8 +122,8 @@ struct dw_service {
     bool (*is_full)(const void *state);
     /* There is room again: what was refused meanwhile may come. May be NULL. */
     void (*on_room)(void *state);
-    /* A queue pair that counts its receives has room for so many more Sends; or it is about to begin
-     * to count, or has just ceased to. NULL: none of the service counts. */
+    /* A queue pair that counts its receives has room for so many more Sends; or it is about to
+     * begin to count, or has just ceased to. NULL: none of the service counts. */
     void (*on_recv_room)(struct diwarp_qp *qp, uint32_t sends);
 
     /* ---- its runs; all but add_memory may be NULL ---- */
