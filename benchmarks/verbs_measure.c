@@ -9,7 +9,7 @@
 #include "benchmarks/raw_link.h"
 #include "benchmarks/samples.h"
 
-#define TRIPS_MAX     2000
+#define TRIPS_MAX     50000
 #define WARM_UP       20
 #define WARM_UP_SHARE 4 /* and no more than this part of the time */
 #define TRIPS_MIN     5

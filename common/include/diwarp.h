@@ -411,11 +411,14 @@ struct diwarp_qp_info {
     uint32_t rcvbuf_bytes, sndbuf_bytes; /* what the kernel granted, truesize included */
     bool gso, gro;             /* in use; GRO may come into use later where it was left to AUTO */
     uint32_t max_inline_bytes; /* largest write without a record */
-    int fd;                    /* readable when the RNIC has work; for poll(2) only. Another one
-                                * once a QP of the device has been attached to a group */
     int send_fd;               /* writable when what a post was refused for (-EAGAIN) may go */
 };
 DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
+/* Readable when the RNIC has work for the datagram QPs of the device; for poll(2) only, valid while
+ * there are any. Another one once a QP has been attached to a group. Where the port is shared
+ * (attr.port_min) or there are groups the first call makes it, and each datagram costs a little
+ * more from then on. Negative errno. */
+DIWARP_EXPORT int diwarp_qp_fd(struct diwarp_qp *qp);
 DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);
 /* A pointer into the QP, valid until it is destroyed; values only grow, but for gauges. */
 DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct diwarp_qp *qp);

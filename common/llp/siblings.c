@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -60,15 +59,9 @@ int dw_siblings_bind(int fd, const struct dw_llp_addr *at, uint16_t port_min, ui
     return rc == -EADDRINUSE ? dw_take_port(at, port_min, first, bind_to, &fd) : rc;
 }
 
-static int watch(int poll_fd, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-    return epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
-}
-
 void dw_siblings_init(struct dw_siblings *siblings)
 {
-    *siblings = (struct dw_siblings){.fd = -1, .poll_fd = -1};
+    *siblings = (struct dw_siblings){.fd = -1};
 }
 
 /* Any of the sockets may set the program of all, and each sets the same one. */
@@ -122,10 +115,7 @@ int dw_siblings_open(struct dw_siblings *siblings, int udp_fd, uint64_t *key, un
     siblings->port = (uint16_t)dw_port_of(udp_fd);
     const socklen_t len = name_of(siblings->port, *key, &name);
     siblings->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    siblings->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (siblings->fd >= 0 && siblings->poll_fd >= 0 &&
-        !bind(siblings->fd, (const struct sockaddr *)&name, len) &&
-        !watch(siblings->poll_fd, udp_fd) && !watch(siblings->poll_fd, siblings->fd))
+    if (siblings->fd >= 0 && !bind(siblings->fd, (const struct sockaddr *)&name, len))
         return 0;
     const int rc = -errno;
     dw_siblings_close(siblings);
@@ -136,8 +126,6 @@ void dw_siblings_close(struct dw_siblings *siblings)
 {
     if (siblings->fd >= 0)
         close(siblings->fd);
-    if (siblings->poll_fd >= 0)
-        close(siblings->poll_fd);
     dw_siblings_init(siblings);
 }
 
@@ -166,8 +154,6 @@ int dw_siblings_recv(struct dw_siblings *siblings, uint8_t *buf, uint32_t bytes)
 
 void dw_siblings_add_memory(const struct dw_siblings *siblings, struct diwarp_memory *memory)
 {
-    if (siblings->fd < 0)
-        return;
-    dw_llp_add_socket(siblings->fd, memory);
-    memory->socket_slab_bytes += 2 * DW_EPOLL_ITEM_BYTES;
+    if (siblings->fd >= 0)
+        dw_llp_add_socket(siblings->fd, memory);
 }

@@ -12,7 +12,6 @@
 
 struct dw_siblings {
     int fd;         /* -1: the port is not shared */
-    int poll_fd;    /* watches both sockets */
     uint16_t port;  /* whose */
     bool seen;      /* there are some: one has sent something on, or was sent something */
     uint8_t passed; /* reads left out, while none has been seen */

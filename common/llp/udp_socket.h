@@ -7,8 +7,7 @@
 
 struct dw_udp {
     struct dw_llp llp;
-    int fds[DIWARP_MAX_FLOWS]; /* sockets by flow. The first one receives, and llp.fd may watch it
-                                * together with another one */
+    int fds[DIWARP_MAX_FLOWS]; /* sockets by flow; the first one receives */
     unsigned flows;
     int fd; /* of the train at hand */
     struct dw_siblings siblings;

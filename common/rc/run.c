@@ -177,7 +177,7 @@ int dw_rc_get(struct diwarp_cq *cq, struct dw_rc **out)
         free(rc);
         return error;
     }
-    rc->runner = (struct dw_runner){.ops = &ops, .fd = rc->streams->fd};
+    rc->runner = (struct dw_runner){.ops = &ops, .fds = {rc->streams->fd, -1}};
     rc->cq = cq;
     rc->device = device;
     struct dw_list *heads[] = {&rc->qps, &rc->listeners, &rc->lingers, &rc->standing, &rc->lazy};
@@ -294,7 +294,7 @@ int diwarp_drain_rc_qps(struct diwarp_cq *cq, uint64_t timeout_ns)
         dw_unlock(cq->device);
         if (sent || now_ns >= until_ns)
             return sent ? 0 : -ETIMEDOUT;
-        struct pollfd pollfd = {.fd = rc->runner.fd, .events = POLLIN};
+        struct pollfd pollfd = {.fd = rc->streams->fd, .events = POLLIN};
         (void)poll(&pollfd, 1, 1);
     }
     return 0;

@@ -181,8 +181,9 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n)
 {
     unsigned count = 0;
     dw_foreach (runner, const struct dw_runner, link, &cq->device->runners)
-        if (runner->fd >= 0 && count++ < n)
-            fds[count - 1] = (struct pollfd){.fd = runner->fd, .events = POLLIN};
+        for (unsigned i = 0; i < 2; i++)
+            if (runner->fds[i] >= 0 && count++ < n)
+                fds[count - 1] = (struct pollfd){.fd = runner->fds[i], .events = POLLIN};
     return count;
 }
 

@@ -135,7 +135,7 @@ static int run(struct dw_runner *runner, uint64_t now_ns)
 {
     struct dw_groups *groups = groups_of(runner);
     struct epoll_event ready[READY_PER_RUN];
-    const int n = groups->count ? epoll_wait(runner->fd, ready, READY_PER_RUN, 0) : 0;
+    const int n = groups->count ? epoll_wait(runner->fds[0], ready, READY_PER_RUN, 0) : 0;
     int received = 0;
     runner->more = false;
     for (int i = 0; i < n; i++) {
@@ -181,10 +181,8 @@ static int watch(int epoll_fd, int fd, void *what)
 
 static void close_all(struct dw_groups *groups)
 {
-    if (groups->runner.fd >= 0)
-        close(groups->runner.fd);
-    if (groups->all_fd >= 0)
-        close(groups->all_fd);
+    if (groups->runner.fds[0] >= 0)
+        close(groups->runner.fds[0]);
     free(groups);
 }
 
@@ -199,11 +197,11 @@ static int get_groups(struct dw_port *port)
     groups->runner.ops = &runner_ops;
     groups->port = port;
     dw_list_init(&groups->list);
-    groups->runner.fd = epoll_create1(EPOLL_CLOEXEC);
-    groups->all_fd = epoll_create1(EPOLL_CLOEXEC);
-    int rc = groups->runner.fd < 0 || groups->all_fd < 0 ? -errno : 0;
-    rc = rc ? rc : watch(groups->all_fd, groups->runner.fd, NULL);
-    rc = rc ? rc : watch(groups->all_fd, port->datagrams.llp->fd, NULL);
+    groups->runner.fds[0] = epoll_create1(EPOLL_CLOEXEC);
+    groups->runner.fds[1] = -1;
+    int rc = groups->runner.fds[0] < 0 ? -errno : 0;
+    if (!rc && port->all_fd >= 0)
+        rc = watch(port->all_fd, groups->runner.fds[0], NULL);
     if (rc) {
         close_all(groups);
         return rc;
@@ -220,6 +218,35 @@ void dw_groups_close(struct dw_port *port)
     dw_list_remove(&port->groups->runner.link);
     close_all(port->groups);
     port->groups = NULL;
+}
+
+/* ---- one descriptor for all sockets ---- */
+
+static int watch_all(struct dw_port *port)
+{
+    const int fds[] = {port->runner.fds[0], port->runner.fds[1],
+                       port->groups ? port->groups->runner.fds[0] : -1};
+    const int all_fd = epoll_create1(EPOLL_CLOEXEC);
+    int rc = all_fd < 0 ? -errno : 0;
+    for (unsigned i = 0; i < sizeof fds / sizeof *fds && !rc; i++)
+        rc = fds[i] < 0 ? 0 : watch(all_fd, fds[i], NULL);
+    if (!rc)
+        port->all_fd = all_fd;
+    else if (all_fd >= 0)
+        close(all_fd);
+    return rc;
+}
+
+/* A set of one would cost each datagram two wakes of it for nothing. */
+int diwarp_qp_fd(struct diwarp_qp *qp)
+{
+    struct dw_port *port = qp->port;
+    dw_lock(port->device);
+    const bool one = port->runner.fds[1] < 0 && !port->groups;
+    const int rc = one || port->all_fd >= 0 ? 0 : watch_all(port);
+    const int fd = rc ? rc : one ? port->runner.fds[0] : port->all_fd;
+    dw_unlock(port->device);
+    return fd;
 }
 
 /* ---- attaching and detaching ---- */
@@ -274,7 +301,7 @@ static int add_group(struct dw_port *port, const struct diwarp_group *id, struct
     group->socket.token = id->token;
     dw_list_init(&group->members);
     rc = open_socket(port, group);
-    if (!rc && (rc = watch(port->groups->runner.fd, group->socket.llp->fd, group)))
+    if (!rc && (rc = watch(port->groups->runner.fds[0], group->socket.llp->fd, group)))
         group->socket.llp->ops->close(group->socket.llp);
     if (rc) {
         free(group);
@@ -291,7 +318,7 @@ static void drop_if_empty(struct dw_port *port, struct group *group)
     if (!dw_list_empty(&group->members))
         return;
     /* Closed alone, a child process of ours keeps it, and the descriptor would tell of it. */
-    (void)epoll_ctl(port->groups->runner.fd, EPOLL_CTL_DEL, group->socket.llp->fd, NULL);
+    (void)epoll_ctl(port->groups->runner.fds[0], EPOLL_CTL_DEL, group->socket.llp->fd, NULL);
     group->socket.llp->ops->close(group->socket.llp);
     dw_list_remove(&group->link);
     port->groups->count--;

@@ -18,7 +18,6 @@ struct dw_groups {
     struct dw_port *port;
     struct dw_list list; /* struct group (groups.c) */
     unsigned count;
-    int all_fd; /* readable when the port or a group has something */
 };
 
 /* Whether a segment to a group may come to a member: a Send, or of a Write-Record that names its

@@ -56,6 +56,7 @@ struct dw_port {
     uint64_t timers_wait_ns;    /* time since timers ran, absences shortened */
     struct dw_timer trim_timer; /* runs while there is something to give back */
     struct dw_groups *groups;   /* groups.h; NULL: no QP was attached to any yet */
+    int all_fd;                 /* watches all its sockets; -1: nobody has asked for it */
 };
 
 /* Address handles may outlive their port: taken, before a device's lock, where a port may go and

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/rel/rtt.h"
 #include "common/rnic/groups.h"
@@ -237,6 +238,8 @@ static int set_seal(struct dw_port *port, struct diwarp_diagnosis *why)
 
 static void port_close(struct dw_port *port)
 {
+    if (port->all_fd >= 0)
+        close(port->all_fd);
     dw_groups_close(port);
     EACH_SERVICE(port, close, service->close(state))
     dw_map_fini(&port->qp_by_num);
@@ -256,6 +259,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         return -ENOMEM;
     port->runner.ops = &runner_ops;
     port->device = device;
+    port->all_fd = -1;
     port->mtu_max_bytes = UINT32_MAX;
     port->trim_timer.fire = on_trim;
     port->datagrams.token = device->attr.token ? device->attr.token : dw_device_random(device);
@@ -279,10 +283,13 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
         port_close(port);
         return rc;
     }
-    if (port->datagrams.llp->ops->share)
-        port->datagrams.token = port->datagrams.llp->ops->share(
-            port->datagrams.llp, port->datagrams.token, DW_LLP_TOKEN_AT);
-    port->runner.fd = port->datagrams.llp->fd;
+    struct dw_llp *llp = port->datagrams.llp;
+    port->runner.fds[0] = llp->fd;
+    port->runner.fds[1] = -1;
+    if (llp->ops->share) {
+        port->datagrams.token = llp->ops->share(llp, port->datagrams.token, DW_LLP_TOKEN_AT);
+        port->runner.fds[1] = llp->aside_fd;
+    }
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;
     return 0;
@@ -312,18 +319,19 @@ int diwarp_drain_qp(struct diwarp_qp *qp, uint64_t timeout_ns)
     struct diwarp_device *device = port->device;
     dw_lock(device);
     const uint64_t start_ns = dw_device_now_ns(device);
-    struct pollfd fd = {.fd = port->runner.fd, .events = POLLIN};
+    struct pollfd fds[] = {{.fd = port->runner.fds[0], .events = POLLIN},
+                           {.fd = port->runner.fds[1], .events = POLLIN}};
     qp->draining = true;
     for (uint64_t now_ns = start_ns, busy_ns = start_ns; now_ns - start_ns < timeout_ns;
          now_ns = dw_device_now_ns(device)) {
         dw_cq_drop(qp->cq);
         if (is_busy(qp, run(&port->runner, now_ns)))
             busy_ns = now_ns;
-        else if (fd.fd < 0 || now_ns - busy_ns >= LINGER_NS)
+        else if (fds[0].fd < 0 || now_ns - busy_ns >= LINGER_NS)
             break;
         dw_unlock(device);
-        if (fd.fd >= 0)
-            (void)poll(&fd, 1, 1);
+        if (fds[0].fd >= 0)
+            (void)poll(fds, 2, 1);
         dw_lock(device);
     }
     int rc = is_busy(qp, 0) ? -ETIMEDOUT : 0;

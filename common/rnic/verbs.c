@@ -340,7 +340,6 @@ void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info)
         .gso = llp->gso,
         .gro = llp->gro,
         .max_inline_bytes = qp->service->max_inline_bytes,
-        .fd = qp->port->groups ? qp->port->groups->all_fd : llp->fd,
         .send_fd = llp->fd,
     };
 }

@@ -104,16 +104,14 @@ static bool answer(struct session *session)
 {
     const uint64_t begin_ns = ping_now_ns();
     uint64_t now_ns = begin_ns, heard_ns = begin_ns, looked_ns = 0;
-    struct diwarp_qp_info info = {.fd = -1};
-    if (session->open)
-        diwarp_query_qp(session->link.qps[DIWARP_QPT_RD], &info);
+    const int qp_fd = session->open ? diwarp_qp_fd(session->link.qps[DIWARP_QPT_RD]) : -1;
     for (; now_ns - begin_ns < SILENCE_NS; now_ns = ping_now_ns()) {
         if (session->open && ping_link_poll(&session->link) > 0)
             heard_ns = now_ns;
         if (now_ns - looked_ns < MS_NS)
             continue;
         struct pollfd entries[2] = {{.fd = session->fd, .events = POLLIN},
-                                    {.fd = info.fd, .events = POLLIN}};
+                                    {.fd = qp_fd, .events = POLLIN}};
         looked_ns = now_ns;
         (void)poll(entries, 2, now_ns - heard_ns > SPIN_NS);
         if (entries[0].revents)

@@ -311,9 +311,11 @@ static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 static uint64_t fault_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_llp *inner = ((const struct fault *)llp)->inner;
-    if (inner->ops->share)
+    llp->aside_fd = -1;
+    if (inner->ops->share) {
         key = inner->ops->share(inner, key, key_at);
-    llp->fd = inner->fd;
+        llp->aside_fd = inner->aside_fd;
+    }
     return key;
 }
 

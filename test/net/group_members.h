@@ -34,6 +34,8 @@ static inline void open_one(struct node *node, uint32_t rank, bool block_self)
     struct diwarp_device_attr attr = loopback_attr(rank);
 
     attr.datagram_max_bytes = 1472;
+    attr.port_min = 20000;
+    attr.port_max = 30000;
     qp_attr.qkey = QKEY;
     qp_attr.record_time_ns = 200 * MS;
     qp_attr.block_self = block_self;
