@@ -9,6 +9,9 @@
  * MPI 4.1.1 to 4.1.4, whose MPI_Get_accumulate with a derived type, even of one element, unpacks
  * its result from behind the buffer of the fetched values (gacc_amo); a BTL cannot tell it from
  * MPI_Fetch_and_op. Compare-and-swap and osc/rdma's own locks do not depend on it.
+ *
+ * priority: Open MPI 4.1 takes osc/rdma, by 101, before osc/sm, by 100, which maps what
+ * MPI_Win_allocate makes for the processes of a host; 5.0 does not.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -18,6 +21,7 @@
 #include "opal/runtime/opal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* buffer_size: osc/rdma accumulates by an eighth of it at a time, and waits for each to be read
  * before the next. 1 MiB takes 7 times as long with 32 KiB, as Open MPI has it; 4 MiB take a third
@@ -49,6 +53,8 @@ void mca_btl_diwarp_osc_init(void)
     osc_registered = mca_base_framework_register(&ompi_osc_base_framework,
                                                  MCA_BASE_REGISTER_DEFAULT) == OPAL_SUCCESS;
     (void)set_default("buffer_size", BUFFER_BYTES);
+    if (strncmp(opal_version_string, "4.", 2) == 0)
+        (void)set_default("priority", 99);
     if (sscanf(opal_version_string, "4.1.%d", &release) != 1 || release < 1 || release > 4)
         return;
     const unsigned long amo = set_default("network_max_amo", 0);

@@ -384,15 +384,18 @@ static void test_swaps_fill_buffer(struct window *w)
 
 /* ---- who does it -------------------------------------------------------------------------- */
 
-/* With osc restricted to rdma, a window that exists is one of osc/rdma. */
+/* With osc restricted to rdma, a window that exists is one of osc/rdma. Left alone, osc/sm, by 100,
+ * comes first for what it can serve. */
 static void check_osc(void)
 {
+    const size_t priority = mt_cvar_number("osc_rdma_priority");
     char osc[256];
 
     if (!mt.expect_osc_rdma)
         return;
     MT_CHECK(mt_cvar_string("osc", osc, sizeof(osc)) && !strcmp(osc, "rdma"),
              "osc is not restricted to rdma but '%s'", osc);
+    MT_CHECK(priority > 0 && priority < 100, "osc_rdma_priority is %zu", priority);
 }
 
 /* Over diwarp the counters tell that the operations went by RDMA. */
