@@ -155,8 +155,10 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
         return;
     peer->backoff = 0; /* this may be older than what it says last: it is asked soon */
     dw_timers_watch(peer);
-    if (has_room)
+    if (has_room) {
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
+        peer->retrying = peer->sendwin.any_lost;
+    }
 }
 
 /* An echo's 16 bits of time repeat after 67 ms. Of what was sent again longer ago than half of
@@ -213,7 +215,9 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     take_credit(peer, header, had_room);
     if (lost && had_room) /* else it was refused */
         dw_peer_on_lost(&peer->records, now_ns);
-    if (lost || !had_room)
+    if (peer->retrying) /* for twice as many there may be room, too */
+        dw_transmit_lost_most(peer, result.acked ? 2 * result.acked : lost || !had_room, now_ns);
+    else if (lost)
         dw_transmit_lost(peer, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */
     bool refusing = header->flags & DW_LLP_REFUSING;

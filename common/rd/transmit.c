@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 
 /* Of a datagram that others may join: the first of several to a peer, and one of a stream. */
 #define JOINED_BYTES 8192
@@ -222,7 +223,7 @@ static void lead(struct dw_peer *peer, struct dw_datagram *datagram)
 {
     /* What fills window or credit holds up the next: its acknowledgement is not to wait. */
     const bool filled = !dw_sendwin_may_send(&peer->sendwin, datagram->tx.truesize_bytes);
-    const bool ask = datagram->ack_request || filled;
+    const bool ask = datagram->ack_request || filled || peer->retrying;
     /* The room for an intro was fixed when the datagram was begun. */
     put_lead(peer, datagram->qpns, datagram->buf,
              (struct lead){.type = DW_LLP_DATA,
@@ -269,18 +270,26 @@ void dw_transmit_again(struct dw_peer *peer, struct dw_datagram *datagram, uint6
     dw_transmit(peer, datagram, now_ns);
 }
 
-void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
+void dw_transmit_lost_most(struct dw_peer *peer, unsigned most, uint64_t now_ns)
 {
     if (!peer->sendwin.any_lost || !peer->sendwin.credit_bytes)
         return; /* without credit it would be refused again; of room we are told */
     dw_foreach (datagram, struct dw_datagram, tx.link, &peer->sendwin.unacked) {
         if (!datagram->tx.lost)
             continue;
+        if (!most--)
+            return;
         dw_transmit_again(peer, datagram, now_ns);
         if (datagram->tx.lost)
             return; /* the socket is full: the next run goes on */
     }
-    peer->sendwin.any_lost = false;
+    peer->sendwin.any_lost = peer->retrying = false;
+}
+
+void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
+{
+    if (!peer->retrying)
+        dw_transmit_lost_most(peer, UINT_MAX, now_ns);
 }
 
 /* ---- without a PSN ---- */

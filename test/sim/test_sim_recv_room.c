@@ -84,6 +84,31 @@ static void recv_room__by_and_by__taken_by_and_by(void **state)
     }
 }
 
+/* What was refused is tried by one at first, not by all that wait. */
+static void recv_room__one_by_one__few_are_refused_again(void **state)
+{
+    (void)state;
+    uint8_t *local = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    diwarp_add_recv_room(f->world.nodes[1].qp, 0);
+    post_all(f, local);
+    sim_world_run_for(&f->world, SECOND);
+    const uint64_t resent = sim_counters(&f->world, 0)->tx_resent_datagrams;
+    const uint64_t refused = sim_counters(&f->world, 1)->drop_no_buffer;
+    for (unsigned i = 1; i <= SENDS; i++) {
+        diwarp_add_recv_room(f->world.nodes[1].qp, 1);
+        sim_world_run_for(&f->world, 5 * MS);
+        assert_in_range(fixture_count(f, 1, IBV_WC_RECV), i, i + 64 * 1024 / BYTES);
+    }
+    fixture_run(f, 60 * SECOND);
+    assert_each_once(f);
+    assert_true(sim_counters(&f->world, 0)->tx_resent_datagrams - resent <= 4 * SENDS);
+    assert_true(sim_counters(&f->world, 1)->drop_no_buffer - refused <= 4 * SENDS);
+    fixture_close(f);
+    free(local);
+}
+
 /* A write behind a Send that nobody takes waits with it; with nothing refused it goes. */
 static void recv_room__none__writes_wait_with_sends(void **state)
 {
@@ -319,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recv_room__none__senders_wait),
         cmocka_unit_test(recv_room__by_and_by__taken_by_and_by),
+        cmocka_unit_test(recv_room__one_by_one__few_are_refused_again),
         cmocka_unit_test(recv_room__none__writes_wait_with_sends),
         cmocka_unit_test(recv_room__of_one_at_a_time__tells_few),
         cmocka_unit_test(recv_room__first_peer_is_gone__another_takes_it),
