@@ -201,8 +201,9 @@ void dw_deliver_recycle(void *state)
         dw_list_prepend(&rd->free_assemblies, &assembly->link);
         rd->free_assembly_count++;
     }
-    /* As many as a receive may end at once. */
-    trim(rd, 1 + ASSEMBLIES_MAX_BYTES / assembly_bytes(rd));
+    /* As many as a receive may end at once, and the one that stays. */
+    const size_t ended = ASSEMBLIES_MAX_BYTES / assembly_bytes(rd);
+    trim(rd, 1 + (ended ? ended : 1));
 }
 
 bool dw_deliver_trim(struct dw_rd *rd)

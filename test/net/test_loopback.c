@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -255,6 +256,28 @@ static void rd__everything_with_a_small_window(void **state)
     check_all(&pair);
 }
 
+/* A buffer for the longest message is kept from one to the next, not mapped and faulted in anew. */
+static void rd__sends_of_several_datagrams__take_no_new_memory(void **state)
+{
+    enum { BYTES = 32768, ROUNDS = 200 };
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0), .max_msg_bytes = 4u << 20};
+    struct rusage before, after;
+    pair.attr.datagram_max_bytes = 1472;
+    pair_open(&pair);
+    for (unsigned round = 0; round <= 2 * ROUNDS; round++) {
+        if (round == ROUNDS)
+            assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+        const unsigned sends = pair.a.sends;
+        assert_int_equal(
+            post(&pair.a, pair.ab, IBV_WR_SEND, source, BYTES, IBV_SEND_SIGNALED, 0, NULL, 0), 0);
+        RUN_UNTIL(pair.a.sends == sends + 1, &pair.a, pair.b);
+    }
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_true(after.ru_minflt - before.ru_minflt < ROUNDS);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +286,7 @@ int main(void)
         cmocka_unit_test(rd__everything_without_gso_gro_crc),
         cmocka_unit_test(rd__everything_to_itself),
         cmocka_unit_test(rd__everything_with_a_small_window),
+        cmocka_unit_test(rd__sends_of_several_datagrams__take_no_new_memory),
     };
 
     return cmocka_run_group_tests_name("loopback", tests, NULL, NULL);
