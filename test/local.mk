@@ -363,6 +363,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_dm \
 	test/verbs/test_front_events \
+	test/verbs/test_front_exit \
 	test/verbs/test_front_extension \
 	test/verbs/test_front_gids \
 	test/verbs/test_front_iova \
@@ -407,6 +408,9 @@ test_verbs_test_front_srq_SOURCES = test/verbs/test_front_srq.c test/verbs/rc_pa
 test_verbs_test_front_srq_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_events_SOURCES = test/verbs/test_front_events.c test/verbs/end.c
 test_verbs_test_front_events_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_exit_SOURCES = test/verbs/test_front_exit.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_exit_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/sides.c \
 	test/verbs/end.c
 test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)

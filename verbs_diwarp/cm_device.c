@@ -3,22 +3,19 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "verbs_diwarp/cm_sockaddr.h"
-#include "verbs_diwarp/device.h"
 #include "verbs_diwarp/query.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct ibv_context *shared;
 static struct ibv_pd *pd;
-static pid_t owner; /* of the context's threads */
 
 struct ibv_context *dv_cm_context(void)
 {
     pthread_mutex_lock(&mutex);
-    if (!shared && (shared = ibv_open_device(dv_device)))
-        owner = getpid();
+    if (!shared)
+        shared = ibv_open_device(dv_device);
     pthread_mutex_unlock(&mutex);
     return shared;
 }
@@ -31,16 +28,6 @@ struct ibv_pd *dv_cm_pd(void)
         pd = ibv_alloc_pd(context);
     pthread_mutex_unlock(&mutex);
     return pd;
-}
-
-/* Programs end right after they disconnect: what they sent last is still to leave. Who ends from a
- * signal handler may have been interrupted with the lock. */
-__attribute__((destructor)) static void linger_at_exit(void)
-{
-    if (!shared || owner != getpid() || pthread_mutex_trylock(&dv_context_of(shared)->lock))
-        return;
-    dv_unlock(dv_context_of(shared));
-    dv_linger(dv_context_of(shared));
 }
 
 /* ---- addresses ---- */

@@ -16,7 +16,6 @@
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/bind_mw.h"
 #include "verbs_diwarp/cq_ex.h"
-#include "verbs_diwarp/device.h"
 #include "verbs_diwarp/dm.h"
 #include "verbs_diwarp/domain.h"
 #include "verbs_diwarp/memory.h"
@@ -153,7 +152,8 @@ static int open_port(struct dv_context *context, uint32_t port)
     return context->address.token == attr.token ? 0 : -EADDRINUSE;
 }
 
-void dv_linger(struct dv_context *context)
+/* Lets the other sides of connections that were closed read what was sent last. */
+static void linger(struct dv_context *context)
 {
     const struct diwarp_rc_counters *counters = diwarp_query_rc_counters(context->core);
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -170,7 +170,7 @@ static void close_port(struct dv_context *context)
     if (context->helper)
         diwarp_stop_helper(context->helper);
     if (context->core)
-        dv_linger(context);
+        linger(context);
     if (context->port_qp)
         diwarp_destroy_qp(context->port_qp);
     if (context->port_pd)
@@ -202,6 +202,59 @@ static int claim_and_open(struct dv_context *context)
         }
     }
     return rc;
+}
+
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, dv_context) open_contexts;
+
+static void keep(struct dv_context *context)
+{
+    context->owner = getpid();
+    pthread_mutex_lock(&open_lock);
+    LIST_INSERT_HEAD(&open_contexts, context, link);
+    pthread_mutex_unlock(&open_lock);
+}
+
+static void forget(struct dv_context *context)
+{
+    pthread_mutex_lock(&open_lock);
+    LIST_REMOVE(context, link);
+    pthread_mutex_unlock(&open_lock);
+}
+
+/* Who ends from a signal handler may have been interrupted with the lock. Another thread has it for
+ * much less than this. */
+#define LOCK_MS 100
+
+static bool try_lock(pthread_mutex_t *lock)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < LOCK_MS; i++) {
+        if (!pthread_mutex_trylock(lock))
+            return true;
+        (void)nanosleep(&pause, NULL);
+    }
+    return false;
+}
+
+/* Programs end right after what they waited for, and destroy nothing: over InfiniBand the card has
+ * confirmed it by then. */
+__attribute__((destructor)) static void leave_at_exit(void)
+{
+    struct dv_context *context;
+    if (!try_lock(&open_lock))
+        return;
+    for (context = LIST_FIRST(&open_contexts); context; context = LIST_NEXT(context, link)) {
+        context->left = context->owner == getpid() && try_lock(&context->lock);
+        if (!context->left)
+            continue;
+        dv_leave_qps(context);
+        dv_unlock(context);
+    }
+    for (context = LIST_FIRST(&open_contexts); context; context = LIST_NEXT(context, link))
+        if (context->left)
+            linger(context);
+    pthread_mutex_unlock(&open_lock);
 }
 
 static const struct ibv_context_ops ops = {
@@ -257,6 +310,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
         free(context);
         return dv_fail(-rc);
     }
+    keep(context);
     context->verbs.context.cmd_fd = context->claim; /* a descriptor, as programs expect */
     return &context->verbs.context;
 }
@@ -277,6 +331,7 @@ int ibv_close_device(struct ibv_context *ibv_context)
     struct dv_context *context = dv_context_of(ibv_context);
     if (context->users)
         return EBUSY;
+    forget(context);
     close_port(context);
     close(context->claim);
     dv_async_close(context);

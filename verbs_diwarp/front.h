@@ -58,6 +58,9 @@
 #define DV_GRH_BYTES ((uint32_t)sizeof(struct ibv_grh))
 
 struct dv_context {
+    LIST_ENTRY(dv_context) link; /* of all that are open */
+    pid_t owner;                 /* of its threads: a process that it forks only inherits it */
+    bool left;                   /* the process ends, and has closed the connections */
     struct diwarp_device *device;
     struct diwarp_pd *port_pd;
     struct diwarp_qp *port_qp;        /* keeps the port; nothing is sent by it or to it */

@@ -39,7 +39,6 @@ VERBS_SOURCES = \
 	verbs_diwarp/cq_ex.c \
 	verbs_diwarp/cq_ex.h \
 	verbs_diwarp/device.c \
-	verbs_diwarp/device.h \
 	verbs_diwarp/device_file.c \
 	verbs_diwarp/diwarp_verbs.h \
 	verbs_diwarp/dm.c \

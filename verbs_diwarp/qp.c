@@ -239,6 +239,14 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     return 0;
 }
 
+void dv_leave_qps(struct dv_context *context)
+{
+    read_all(context);
+    for (uint32_t i = DV_INDEX_FIRST; i <= DV_INDEX_MASK; i++)
+        if (context->qps[i] && context->qps[i]->rc)
+            dv_rc_leave(context->qps[i]);
+}
+
 /* ---- states ---- */
 
 /* Anew, under the same number. Without memory for that it is in error, where nothing uses it. */

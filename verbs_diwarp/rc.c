@@ -270,6 +270,12 @@ void dv_rc_reset(struct dv_qp *qp)
     dv_rc_queues_forget(qp);
 }
 
+void dv_rc_leave(struct dv_qp *qp)
+{
+    close_core(qp);
+    qp->rc->lost = true; /* nobody calls it again */
+}
+
 static void fail(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);

@@ -22,6 +22,8 @@ void dv_rc_set_rnr(struct dv_qp *qp);
 void dv_rc_set_access(struct dv_qp *qp);
 /* Closes; what was posted vanishes. */
 void dv_rc_reset(struct dv_qp *qp);
+/* Closes, for the process ends: the other side is told which messages had come. */
+void dv_rc_leave(struct dv_qp *qp);
 /* It is in error: the oldest send ends with that status, all else that was posted is flushed. */
 void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status);
 
