@@ -174,6 +174,15 @@ static uint64_t echo_ns(const struct dw_llp_header *header, uint64_t now_ns)
     return told && age < now ? ((now - age + 1) << DW_TIMESTAMP_SHIFT) - 1 : 0;
 }
 
+/* Of what the peer refused first one, then twice as many as it took: there may be room for these. */
+static void send_again(struct dw_peer *peer, unsigned acked, bool any, uint64_t now_ns)
+{
+    if (peer->retrying)
+        dw_transmit_lost_most(peer, acked ? 2 * acked : any, now_ns);
+    else
+        dw_transmit_lost(peer, now_ns);
+}
+
 /* After the segments. */
 static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, uint64_t now_ns)
 {
@@ -215,10 +224,8 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     take_credit(peer, header, had_room);
     if (lost && had_room) /* else it was refused */
         dw_peer_on_lost(&peer->records, now_ns);
-    if (peer->retrying) /* for twice as many there may be room, too */
-        dw_transmit_lost_most(peer, result.acked ? 2 * result.acked : lost || !had_room, now_ns);
-    else if (lost)
-        dw_transmit_lost(peer, now_ns);
+    if (lost || !had_room || peer->retrying)
+        send_again(peer, result.acked, lost || !had_room, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */
     bool refusing = header->flags & DW_LLP_REFUSING;
     if ((result.acked || !refusing) && dw_send_end_awaiting(peer, header->ack, refusing))
