@@ -174,8 +174,7 @@ static uint64_t echo_ns(const struct dw_llp_header *header, uint64_t now_ns)
     return told && age < now ? ((now - age + 1) << DW_TIMESTAMP_SHIFT) - 1 : 0;
 }
 
-/* Of what the peer refused first one, then twice as many as it took: there may be room for these.
- */
+/* Of what the peer refused, one first, then twice as many as it took. */
 static void send_again(struct dw_peer *peer, unsigned acked, bool any, uint64_t now_ns)
 {
     if (peer->retrying)
