@@ -207,7 +207,7 @@ struct dv_send_wr {
 struct dv_qp {
     struct ibv_qp_ex ex;
     struct ibv_qp_cap cap;
-    struct ibv_qp_attr attr; /* as modified so far */
+    struct ibv_qp_attr attr; /* as modified so far; qp_state is the true one */
     bool signal_all;
     uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
     uint32_t unpolled;          /* completions of Sends: as many as cap.max_send_wr */

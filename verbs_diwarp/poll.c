@@ -50,7 +50,7 @@ static uint32_t lead_bytes(const struct dv_recv *recv)
 static void fail(struct dv_qp *qp)
 {
     diwarp_set_qkey(qp->core, dv_random_qkey());
-    dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+    qp->attr.qp_state = IBV_QPS_ERR;
     dv_flush_recvs(qp);
     if (dv_ibv_qp(qp)->srq)
         dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),

@@ -60,7 +60,7 @@ static int hand_on(struct dv_qp *qp, const struct diwarp_send_wr *out)
 
 static bool is_in_error(const struct dv_qp *qp)
 {
-    const enum ibv_qp_state state = qp->ex.qp_base.state;
+    const enum ibv_qp_state state = qp->attr.qp_state;
     return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
 }
 
@@ -94,7 +94,7 @@ static int check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, const stru
                       uint32_t before, struct diwarp_ah **ah)
 {
     *ah = NULL;
-    if (dv_ibv_qp(qp)->state < IBV_QPS_RTS)
+    if (qp->attr.qp_state < IBV_QPS_RTS)
         return EINVAL;
     if (qp->rc && !is_in_error(qp))
         return check_rc_send(qp, wr, before);
@@ -162,7 +162,7 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
         return;   /* it has gone, or was lost on the way: its completion comes */
     if (status) { /* a queue pair of UD goes on: RESET heals SQE */
         complete_send(qp, wr, status);
-        dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
+        qp->attr.qp_state = IBV_QPS_SQE;
     } else if (wr->opcode == IBV_WR_RDMA_READ) { /* its request is lost: no answer comes */
         complete_send(qp, wr, IBV_WC_RESP_TIMEOUT_ERR);
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
@@ -277,9 +277,9 @@ int dv_post_recv(struct ibv_qp *ibv_qp, struct ibv_recv_wr *wr, struct ibv_recv_
     int rc = 0;
     dv_lock(context);
     for (; wr; wr = wr->next) {
-        if (ibv_qp->state == IBV_QPS_RESET || ibv_qp->srq)
+        if (qp->attr.qp_state == IBV_QPS_RESET || ibv_qp->srq)
             rc = EINVAL;
-        else if (ibv_qp->state == IBV_QPS_ERR)
+        else if (qp->attr.qp_state == IBV_QPS_ERR)
             rc = flush_recv(qp, wr);
         else
             rc = qp->rc   ? dv_rc_post_recv(qp, wr)

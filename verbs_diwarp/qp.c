@@ -267,7 +267,7 @@ static int reset(struct dv_qp *qp)
     dv_cq_forget(dv_ibv_qp(qp)->recv_cq, dv_ibv_qp(qp)->qp_num);
     qp->unpolled = qp->failed_recvs = qp->unpolled_all = 0;
     if (rc)
-        dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+        qp->attr.qp_state = IBV_QPS_ERR;
     return rc;
 }
 
@@ -302,7 +302,7 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
     else if (to != IBV_QPS_INIT && !qp->rc && !qp->rd)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
     if (!rc)
-        dv_ibv_qp(qp)->state = qp->attr.qp_state = to;
+        qp->attr.qp_state = to;
     return rc;
 }
 
@@ -369,17 +369,19 @@ static bool are_values(const struct ibv_qp_attr *attr, int mask)
 static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
     const struct ibv_qp *ibv_qp = dv_ibv_qp(qp);
-    const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : ibv_qp->state;
-    if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != ibv_qp->state) ||
+    const enum ibv_qp_state from = qp->attr.qp_state;
+    const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from) ||
         (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
-        !are_values(attr, mask) || !dv_states_allow(ibv_qp->qp_type, ibv_qp->state, to, mask))
+        !are_values(attr, mask) || !dv_states_allow(ibv_qp->qp_type, from, to, mask))
         return EINVAL;
     const struct ibv_qp_attr before = qp->attr;
     take_attr(&qp->attr, attr, mask);
     const int rc = change_state(qp, to);
     if (rc) {
+        const enum ibv_qp_state state = qp->attr.qp_state;
         qp->attr = before;
-        qp->attr.qp_state = ibv_qp->state;
+        qp->attr.qp_state = state;
         return rc;
     }
     if (qp->rc && mask & IBV_QP_ACCESS_FLAGS)
@@ -397,6 +399,8 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
         return EINVAL;
     dv_lock(dv_context_of(qp->context));
     const int rc = modify(dv_qp_of(qp), attr, mask);
+    if (!rc && mask & IBV_QP_STATE)
+        qp->state = attr->qp_state;
     dv_unlock(dv_context_of(qp->context));
     if (rc)
         errno = rc; /* programs print that, too */
@@ -413,7 +417,9 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
     const struct dv_qp *qp = dv_qp_of(ibv_qp);
     dv_lock(dv_context_of(ibv_qp->context));
     *attr = qp->attr;
-    attr->qp_state = attr->cur_qp_state = ibv_qp->state;
+    attr->cur_qp_state = attr->qp_state;
+    if (mask & IBV_QP_STATE)
+        ibv_qp->state = attr->qp_state;
     if (!qp->rc)
         attr->path_mtu = IBV_MTU_4096;
     attr->cap = qp->cap;

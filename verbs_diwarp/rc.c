@@ -82,8 +82,7 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
 /* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
 void dv_rc_set_rnr(struct dv_qp *qp)
 {
-    const unsigned retries =
-        qp->ex.qp_base.state == IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
+    const unsigned retries = qp->attr.qp_state == IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
     if (qp->rc->core)
         (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
     if (qp->rc->loop)
@@ -128,7 +127,7 @@ int dv_rc_connect(struct dv_qp *qp)
 
 static bool knows_other_side(const struct dv_qp *qp)
 {
-    return qp->ex.qp_base.state == IBV_QPS_RTR || qp->ex.qp_base.state == IBV_QPS_RTS;
+    return qp->attr.qp_state == IBV_QPS_RTR || qp->attr.qp_state == IBV_QPS_RTS;
 }
 
 /* Not of the other side; or, where that is not known, of another one than the call that waits. */
@@ -279,9 +278,9 @@ void dv_rc_leave(struct dv_qp *qp)
 static void fail(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
-    const bool was = qp->ex.qp_base.state == IBV_QPS_ERR;
+    const bool was = qp->attr.qp_state == IBV_QPS_ERR;
     close_core(qp);
-    qp->ex.qp_base.state = qp->attr.qp_state = IBV_QPS_ERR;
+    qp->attr.qp_state = IBV_QPS_ERR;
     dv_rc_queues_flush(qp, status, recv_status);
     if (!was && qp->ex.qp_base.srq)
         dv_async_push(context,

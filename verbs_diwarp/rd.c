@@ -290,7 +290,7 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
                       &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
                                                 .event_type = IBV_EVENT_QP_FATAL});
-        dv_ibv_qp(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+        qp->attr.qp_state = IBV_QPS_ERR;
         dv_rd_fail(qp);
         return;
     }

@@ -127,7 +127,7 @@ static void on_read(struct dv_qp *qp, const struct diwarp_wc *done)
     struct ibv_wc wc = done->wc;
     if (wc.status == IBV_WC_RESP_TIMEOUT_ERR)
         rdma->expired[rdma->expired_next++ % rdma->max_reads] = *read;
-    if (wc.status && dv_ibv_qp(qp)->state == IBV_QPS_ERR)
+    if (wc.status && qp->attr.qp_state == IBV_QPS_ERR)
         wc.status = IBV_WC_WR_FLUSH_ERR;
     wc.wr_id = read->wr_id;
     read->used = false;

@@ -39,6 +39,15 @@ int modify(struct end *end, enum ibv_qp_state state, int mask)
     return ibv_modify_qp(end->qp, &attr, IBV_QP_STATE | mask);
 }
 
+enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+    assert_int_equal(qp->state, attr.qp_state);
+    return attr.qp_state;
+}
+
 void make_ready(struct end *end)
 {
     assert_int_equal(modify(end, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);

@@ -37,6 +37,8 @@ struct end *open_end(int cqe);
 void close_end(struct end *end);
 struct ibv_qp_init_attr attr_of(const struct end *end);
 int modify(struct end *end, enum ibv_qp_state state, int mask);
+/* As ibv_query_qp() tells it: the field of that name is what the program last set or was told. */
+enum ibv_qp_state state_of(struct ibv_qp *qp);
 /* To RTS. */
 void make_ready(struct end *end);
 

@@ -153,7 +153,7 @@ static void dereg__while_receives_name_it(void **state)
         }
         for (unsigned i = 1024; i < 3072; i++)
             assert_int_equal(end->memory[i], 0xaa);
-        assert_int_equal(end->qp->state, IBV_QPS_ERR);
+        assert_int_equal(state_of(end->qp), IBV_QPS_ERR);
         assert_empty(end->recv_cq);
         for (unsigned i = 0; i < 3; i++)
             assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);

@@ -114,7 +114,7 @@ static void send__too_long(void **state)
     wr.num_sge = 2;
     assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
     assert_int_equal(take(end->send_cq).status, IBV_WC_LOC_LEN_ERR);
-    assert_int_equal(end->qp->state, IBV_QPS_SQE);
+    assert_int_equal(state_of(end->qp), IBV_QPS_SQE);
     close_end(end);
 }
 
@@ -130,7 +130,7 @@ static void send__to_where_none_may_go(void **state)
     assert_non_null(ah);
     assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
     assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
-    assert_int_equal(end->qp->state, IBV_QPS_RTS);
+    assert_int_equal(state_of(end->qp), IBV_QPS_RTS);
     assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey + 1), 0);
     assert_int_equal(take(end->send_cq).status, IBV_WC_LOC_PROT_ERR);
     assert_int_equal(ibv_destroy_ah(ah), 0);

@@ -109,7 +109,7 @@ static void mw1__bad_binds(void **state)
     bind.bind_info.mw_access_flags = IBV_ACCESS_ON_DEMAND;
     assert_int_equal(ibv_bind_mw(pair->qp[1], mw, &bind), EINVAL);
     bind_first(pair, mw, pair->mr, 64, IBV_WC_MW_BIND_ERR); /* it does not allow that */
-    assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
+    assert_int_equal(state_of(pair->qp[1]), IBV_QPS_ERR);
     connect_anew(pair);
     bind_first(pair, mw, read_only, 64, IBV_WC_MW_BIND_ERR);
     connect_anew(pair);
@@ -340,7 +340,7 @@ static void recv__is_not_registered(void **state)
         pair_post(pair, 0, IBV_WR_SEND, 1, 8);
         assert_done(pair->recv_cq[1], 6, IBV_WC_LOC_PROT_ERR);
         assert_done(pair->send_cq[0], 1, IBV_WC_REM_OP_ERR);
-        assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
+        assert_int_equal(state_of(pair->qp[1]), IBV_QPS_ERR);
         pair_close(pair);
     }
 }

@@ -287,7 +287,7 @@ static void rc__other_side_is_never_ready(void **state)
             assert_true(time(NULL) - begin < 30);
         assert_true(wc.wr_id == 1 && wc.status == IBV_WC_RETRY_EXC_ERR);
         assert_done(cq, 2, IBV_WC_WR_FLUSH_ERR);
-        assert_int_equal(pairs[i]->qp[i]->state, IBV_QPS_ERR);
+        assert_int_equal(state_of(pairs[i]->qp[i]), IBV_QPS_ERR);
         pair_close(pairs[i]);
     }
     assert_true(time(NULL) - begin >= 2);
@@ -334,7 +334,7 @@ static void rc__other_side_ends__only_what_it_took_is_done(void **state)
         }
         assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
         assert_done(pair->send_cq[0], 3, IBV_WC_WR_FLUSH_ERR);
-        assert_int_equal(pair->qp[0]->state, IBV_QPS_ERR);
+        assert_int_equal(state_of(pair->qp[0]), IBV_QPS_ERR);
         assert_int_equal(pair->memory[1][4096], 0xee);
         pair_close(pair);
     }

@@ -39,7 +39,7 @@ static void assert_not_received(struct pair *pair, uint64_t id)
     pair_post(pair, 0, IBV_WR_SEND, 40, 8);
     assert_done(pair->send_cq[0], 40, IBV_WC_REM_OP_ERR);
     assert_done(pair->recv_cq[1], id, IBV_WC_LOC_PROT_ERR);
-    assert_int_equal(pair->qp[1]->state, IBV_QPS_ERR);
+    assert_int_equal(state_of(pair->qp[1]), IBV_QPS_ERR);
     for (unsigned i = 0; i < 4096; i++)
         assert_int_equal(pair->memory[1][8192 + i], 0xaa);
 }
