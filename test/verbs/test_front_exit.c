@@ -39,7 +39,7 @@ _Noreturn static void receive_and_exit(int fd)
     meet(fd);
     while (!ibv_poll_cq(pair->recv_cq[0], 1, &wc))
         ;
-    exit(wc.status);
+    exit((int)wc.status);
 }
 
 static pid_t start(void (*run)(int fd), int *fd)
