@@ -109,6 +109,25 @@ static void recv_room__one_by_one__few_are_refused_again(void **state)
     free(local);
 }
 
+static void recv_room__told_while_the_socket_is_full__senders_go_on(void **state)
+{
+    (void)state;
+    uint8_t *local = fixture_payload(1, BYTES);
+    struct fixture *f = fixture_new();
+    fixture_open(f);
+    diwarp_add_recv_room(f->world.nodes[1].qp, 0);
+    post_all(f, local);
+    sim_world_run_for(&f->world, SECOND);
+    f->world.net.full_host = 2; /* node 1 */
+    diwarp_add_recv_room(f->world.nodes[1].qp, SENDS);
+    sim_world_run_for(&f->world, 20 * MS);
+    f->world.net.full_host = 0;
+    fixture_run(f, 60 * SECOND);
+    assert_each_once(f);
+    fixture_close(f);
+    free(local);
+}
+
 /* A write behind a Send that nobody takes waits with it; with nothing refused it goes. */
 static void recv_room__none__writes_wait_with_sends(void **state)
 {
@@ -345,6 +364,7 @@ int main(void)
         cmocka_unit_test(recv_room__none__senders_wait),
         cmocka_unit_test(recv_room__by_and_by__taken_by_and_by),
         cmocka_unit_test(recv_room__one_by_one__few_are_refused_again),
+        cmocka_unit_test(recv_room__told_while_the_socket_is_full__senders_go_on),
         cmocka_unit_test(recv_room__none__writes_wait_with_sends),
         cmocka_unit_test(recv_room__of_one_at_a_time__tells_few),
         cmocka_unit_test(recv_room__first_peer_is_gone__another_takes_it),
