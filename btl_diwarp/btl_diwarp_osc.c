@@ -11,7 +11,7 @@
  * MPI_Fetch_and_op. Compare-and-swap and osc/rdma's own locks do not depend on it.
  *
  * priority: Open MPI 4.1 takes osc/rdma, by 101, before osc/sm, by 100, which maps what
- * MPI_Win_allocate makes for the processes of a host; 5.0 does not.
+ * MPI_Win_allocate makes for the processes of a host. Open MPI 5.0 has osc/rdma behind osc/sm.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -53,7 +53,7 @@ void mca_btl_diwarp_osc_init(void)
     osc_registered = mca_base_framework_register(&ompi_osc_base_framework,
                                                  MCA_BASE_REGISTER_DEFAULT) == OPAL_SUCCESS;
     (void)set_default("buffer_size", BUFFER_BYTES);
-    if (strncmp(opal_version_string, "4.", 2) == 0)
+    if (strncmp(opal_version_string, "4.1.", 4) == 0)
         (void)set_default("priority", 99);
     if (sscanf(opal_version_string, "4.1.%d", &release) != 1 || release < 1 || release > 4)
         return;

@@ -222,19 +222,18 @@ static void forget(struct dv_context *context)
     pthread_mutex_unlock(&open_lock);
 }
 
-/* Who ends from a signal handler may have been interrupted with the lock. Another thread has it for
- * much less than this. */
-#define LOCK_MS 100
+/* Who ends from a signal handler may have been interrupted with one of these locks. Others have it
+ * for much less than this. */
+#define LOCK_NS 100000000
 
 static bool try_lock(pthread_mutex_t *lock)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
-    for (int i = 0; i < LOCK_MS; i++) {
-        if (!pthread_mutex_trylock(lock))
-            return true;
-        (void)nanosleep(&pause, NULL);
-    }
-    return false;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOCK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return !pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &until);
 }
 
 /* Programs end right after what they waited for, and destroy nothing: over InfiniBand the card has

@@ -59,7 +59,7 @@
 
 struct dv_context {
     LIST_ENTRY(dv_context) link; /* of all that are open */
-    pid_t owner;                 /* of its threads: a process that it forks only inherits it */
+    pid_t owner;                 /* the process whose threads run it; a child only inherits it */
     bool left;                   /* the process ends, and has closed the connections */
     struct diwarp_device *device;
     struct diwarp_pd *port_pd;

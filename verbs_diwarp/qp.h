@@ -23,6 +23,6 @@ static inline struct ibv_qp_init_attr_ex dv_extended_attr(struct ibv_pd *pd,
 }
 /* As dv_create_qp_ex(), and of IBV_QPT_DRIVER, which is RD. */
 struct ibv_qp *dv_create_qp(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-/* For the process ends, with the context's lock held: what has been posted leaves, and connections
- * are closed as ibv_destroy_qp() does. Completions that come of it nobody polls. */
+/* The process ends; with the context's lock held: reads what has come, and closes connections of RC
+ * as ibv_destroy_qp() does. Nobody polls for what completes by that. */
 void dv_leave_qps(struct dv_context *context);

@@ -414,10 +414,10 @@ struct diwarp_qp_info {
     int send_fd;               /* writable when what a post was refused for (-EAGAIN) may go */
 };
 DIWARP_EXPORT void diwarp_query_qp(const struct diwarp_qp *qp, struct diwarp_qp_info *info);
-/* Readable when the RNIC has work for the datagram QPs of the device; for poll(2) only, valid while
- * there are any. Another one once a QP has been attached to a group. Where the port is shared
- * (attr.port_min) or there are groups the first call makes it, and each datagram costs a little
- * more from then on. Negative errno. */
+/* Readable when the RNIC has work for the datagram QPs of the device, whose it is, while there are
+ * any; for poll(2) only. Where the port is shared (attr.port_min) or there are groups the first
+ * call makes it, and each datagram costs a little more from then on. Where it is not shared,
+ * another one once any QP of the device has been attached to a group. Negative errno. */
 DIWARP_EXPORT int diwarp_qp_fd(struct diwarp_qp *qp);
 DIWARP_EXPORT void diwarp_query_address(const struct diwarp_qp *qp, struct diwarp_address *address);
 /* A pointer into the QP, valid until it is destroyed; values only grow, but for gauges. */

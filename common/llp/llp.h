@@ -86,7 +86,7 @@ struct dw_llp {
     const struct dw_llp_ops *ops;
     struct diwarp_counters *counters; /* tx_datagrams, rx_syscalls and kin; the caller's */
     int fd;                           /* -1: cannot be polled */
-    int aside_fd; /* set by share(): where others send on what came to them; -1: they cannot */
+    int forwarded_fd; /* set by share(): brings what siblings send on; -1: the port is not shared */
     uint16_t port;
     uint32_t rcvbuf_bytes; /* as the kernel accounts it: truesize included */
     uint32_t sndbuf_bytes;

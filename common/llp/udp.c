@@ -262,7 +262,7 @@ static uint64_t udp_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     if (udp->shares && !dw_siblings_open(&udp->siblings, udp->fds[0], &key, key_at))
-        llp->aside_fd = udp->siblings.fd;
+        llp->forwarded_fd = udp->siblings.fd;
     return key;
 }
 
@@ -367,7 +367,7 @@ static int open_first(struct dw_udp *udp, const struct diwarp_device_attr *attr,
         explain_bind(attr, at, -rc, why);
     udp->llp.port = (uint16_t)rc;
     udp->llp.fd = udp->fd;
-    udp->llp.aside_fd = -1;
+    udp->llp.forwarded_fd = -1;
     return rc < 0 ? rc : 0;
 }
 

@@ -16,8 +16,8 @@
  * A message that has begun goes on, in order, up to twice the bound; beyond that one at a time
  * does, until it is whole. Whole messages that the application has not taken count, and nothing is
  * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena
- * (1 MiB) and the spares, transport takes less than 4 MiB of a process, or 5 while many have begun.
- */
+ * (1 MiB) and the spares, transport takes less than 4 MiB of a process, or 5 while many have begun;
+ * where messages may be longer than the bound, two spares of the longest that have come besides. */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 

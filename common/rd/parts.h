@@ -34,9 +34,10 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
                        uint64_t now_ns);
 /* One that has been sent goes out again. */
 void dw_transmit_again(struct dw_peer *peer, struct dw_datagram *datagram, uint64_t now_ns);
-/* What is lost, or as much of it: oldest first. The first leaves what the peer refused to the
- * second, which its acknowledgements drive. */
+/* Sends lost datagrams again, oldest first: all; or, of those that the peer refused (retrying), one
+ * while none of them is on its way. */
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns);
+/* At most so many. */
 void dw_transmit_lost_most(struct dw_peer *peer, unsigned most, uint64_t now_ns);
 /* As of struct dw_record_ops. */
 int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct iovec *iov,

@@ -123,7 +123,7 @@ struct dw_peer {
     bool prohibited : 1;  /* so says ICMP where it says unreachable */
     bool warned : 1;      /* the application, that nothing was ever heard of it */
     bool trying : 1;      /* other ways: by the current one it has not answered since */
-    bool retrying : 1;    /* it has room again: what it refused is sent by and by */
+    bool retrying : 1;    /* what the peer refused is sent by and by: it has room again */
 };
 
 static inline struct dw_peer *dw_peer_of_records(const struct dw_record_peer *records)

@@ -174,15 +174,14 @@ static uint64_t echo_ns(const struct dw_llp_header *header, uint64_t now_ns)
     return told && age < now ? ((now - age + 1) << DW_TIMESTAMP_SHIFT) - 1 : 0;
 }
 
-/* Of what the peer refused, one first, then twice as many as it took. Where a full socket kept
- * them, or they were lost on their way, the answer to a probe is what comes next. */
-static void send_again(struct dw_peer *peer, uint8_t type, unsigned acked, bool lost,
+static void send_again(struct dw_peer *peer, unsigned acked, unsigned lost, bool had_room,
                        uint64_t now_ns)
 {
-    const bool one = lost || type == DW_LLP_PROBE_REPLY;
-    if (peer->retrying)
-        dw_transmit_lost_most(peer, acked ? 2 * acked : one, now_ns);
-    else if (lost)
+    if (lost && had_room && !peer->retrying) /* else it was refused */
+        dw_peer_on_lost(&peer->records, now_ns);
+    if (acked && peer->retrying) /* there may be room for twice as many */
+        dw_transmit_lost_most(peer, 2 * acked, now_ns);
+    else if (lost || peer->retrying)
         dw_transmit_lost(peer, now_ns);
 }
 
@@ -225,9 +224,7 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
         lost += header->credit_kib ? dw_sendwin_on_probe_reply(&peer->sendwin, sent_ns) : 0;
     }
     take_credit(peer, header, had_room);
-    if (lost && had_room) /* else it was refused */
-        dw_peer_on_lost(&peer->records, now_ns);
-    send_again(peer, header->type, result.acked, lost || !had_room, now_ns);
+    send_again(peer, result.acked, lost, had_room, now_ns);
     /* Also what was held back while it refused: then nothing is acknowledged a second time. */
     bool refusing = header->flags & DW_LLP_REFUSING;
     if ((result.acked || !refusing) && dw_send_end_awaiting(peer, header->ack, refusing))

@@ -288,8 +288,11 @@ void dw_transmit_lost_most(struct dw_peer *peer, unsigned most, uint64_t now_ns)
 
 void dw_transmit_lost(struct dw_peer *peer, uint64_t now_ns)
 {
+    const struct dw_tx *oldest = dw_container(peer->sendwin.unacked.next, struct dw_tx, link);
     if (!peer->retrying)
         dw_transmit_lost_most(peer, UINT_MAX, now_ns);
+    else if (peer->sendwin.count && oldest->lost) /* none is on its way */
+        dw_transmit_lost_most(peer, 1, now_ns);
 }
 
 /* ---- without a PSN ---- */

@@ -181,7 +181,7 @@ unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n)
 {
     unsigned count = 0;
     dw_foreach (runner, const struct dw_runner, link, &cq->device->runners)
-        for (unsigned i = 0; i < 2; i++)
+        for (size_t i = 0; i < sizeof runner->fds / sizeof *runner->fds; i++)
             if (runner->fds[i] >= 0 && count++ < n)
                 fds[count - 1] = (struct pollfd){.fd = runner->fds[i], .events = POLLIN};
     return count;

@@ -74,7 +74,7 @@ struct dw_runner_ops {
 struct dw_runner {
     const struct dw_runner_ops *ops;
     struct dw_list link; /* in diwarp_device.runners */
-    int fds[2];          /* readable when something comes; -1: cannot be polled, no second one */
+    int fds[2];          /* readable when something comes; -1: none, or none that can be polled */
     bool more;           /* the last run sent something, and more may go at once */
 };
 

@@ -288,7 +288,7 @@ int dw_port_get(struct diwarp_device *device, struct diwarp_diagnosis *why)
     port->runner.fds[1] = -1;
     if (llp->ops->share) {
         port->datagrams.token = llp->ops->share(llp, port->datagrams.token, DW_LLP_TOKEN_AT);
-        port->runner.fds[1] = llp->aside_fd;
+        port->runner.fds[1] = llp->forwarded_fd;
     }
     dw_list_append(&device->runners, &port->runner.link);
     device->port = port;

@@ -311,10 +311,10 @@ static int fault_icmp(struct dw_llp *llp, struct dw_llp_addr *to)
 static uint64_t fault_share(struct dw_llp *llp, uint64_t key, unsigned key_at)
 {
     struct dw_llp *inner = ((const struct fault *)llp)->inner;
-    llp->aside_fd = -1;
+    llp->forwarded_fd = -1;
     if (inner->ops->share) {
         key = inner->ops->share(inner, key, key_at);
-        llp->aside_fd = inner->aside_fd;
+        llp->forwarded_fd = inner->forwarded_fd;
     }
     return key;
 }

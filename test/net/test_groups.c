@@ -337,7 +337,7 @@ static void expect_readable(int fd)
     assert_int_equal(poll(&entry, 1, 20000), 1);
 }
 
-/* A member's port may be shared: its descriptor stood for two sockets before. */
+/* A shared port's descriptor stands for two sockets until the group's is added. */
 static void group_send__makes_the_descriptor_readable(void **state)
 {
     (void)state;

@@ -84,16 +84,23 @@ static void recv_room__by_and_by__taken_by_and_by(void **state)
     }
 }
 
-/* What was refused is tried by one at first, not by all that wait. */
-static void recv_room__one_by_one__few_are_refused_again(void **state)
+/* All that node 0 posted was refused. */
+static struct fixture *open_refused(void)
 {
-    (void)state;
-    uint8_t *local = fixture_payload(1, BYTES);
+    static uint8_t local[BYTES];
     struct fixture *f = fixture_new();
     fixture_open(f);
     diwarp_add_recv_room(f->world.nodes[1].qp, 0);
     post_all(f, local);
     sim_world_run_for(&f->world, SECOND);
+    return f;
+}
+
+/* What was refused is tried by one at first, not by all that wait. */
+static void recv_room__one_by_one__few_are_refused_again(void **state)
+{
+    (void)state;
+    struct fixture *f = open_refused();
     const uint64_t resent = sim_counters(&f->world, 0)->tx_resent_datagrams;
     const uint64_t refused = sim_counters(&f->world, 1)->drop_no_buffer;
     for (unsigned i = 1; i <= SENDS; i++) {
@@ -106,18 +113,12 @@ static void recv_room__one_by_one__few_are_refused_again(void **state)
     assert_true(sim_counters(&f->world, 0)->tx_resent_datagrams - resent <= 4 * SENDS);
     assert_true(sim_counters(&f->world, 1)->drop_no_buffer - refused <= 4 * SENDS);
     fixture_close(f);
-    free(local);
 }
 
 static void recv_room__told_while_the_socket_is_full__senders_go_on(void **state)
 {
     (void)state;
-    uint8_t *local = fixture_payload(1, BYTES);
-    struct fixture *f = fixture_new();
-    fixture_open(f);
-    diwarp_add_recv_room(f->world.nodes[1].qp, 0);
-    post_all(f, local);
-    sim_world_run_for(&f->world, SECOND);
+    struct fixture *f = open_refused();
     f->world.net.full_host = 2; /* node 1 */
     diwarp_add_recv_room(f->world.nodes[1].qp, SENDS);
     sim_world_run_for(&f->world, 20 * MS);
@@ -125,7 +126,6 @@ static void recv_room__told_while_the_socket_is_full__senders_go_on(void **state
     fixture_run(f, 60 * SECOND);
     assert_each_once(f);
     fixture_close(f);
-    free(local);
 }
 
 /* A write behind a Send that nobody takes waits with it; with nothing refused it goes. */

@@ -147,7 +147,7 @@ static void udp_open__ports_are_shared(void **state)
     send_keys(attr.port_min, keys, 1);
     assert_true(share_out(llps, keys, 1) > 0);
     assert_false(llps[1]->ops->forward(llps[1], 999, slot_memory, 8));
-    struct pollfd fd = {.fd = llps[1]->aside_fd, .events = POLLIN};
+    struct pollfd fd = {.fd = llps[1]->forwarded_fd, .events = POLLIN};
     assert_int_equal(poll(&fd, 1, 0), 0);
     assert_true(llps[2]->ops->forward(llps[2], keys[1], slot_memory, 8));
     assert_int_equal(poll(&fd, 1, 0), 1);
