@@ -158,11 +158,11 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
     reject_waiting(rc); /* who calls again has given up the last one */
     rc->request = wc->request;
     rc->caller = to.caller;
-    if (knows_other_side(qp) && !*core && !rc->lost)
+    if (knows_other_side(qp) && !*core && !rc->lost && !rc->left)
         answer(qp, core);
 }
 
-/* ---- the other side is not ready ---- */
+/* ---- the other side is silent ---- */
 
 /* Of any time-out: its process may wait for a core, or for the news of us. With half, perftest's
  * sides on a busy host miss each other; with twice, a user waits as long to hear of a mistake. */
@@ -177,17 +177,18 @@ static void limit_wait(struct dv_qp *qp)
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     struct dv_rc *rc = qp->rc;
     const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
-    if (rc->connected || rc->connect_by_ns || !rc->send_count || !qp->attr.timeout)
+    const bool at_least = !rc->left && wait_ns < CONNECT_LEAST_NS;
+    if (rc->connected || rc->fail_at_ns || !rc->send_count || !qp->attr.timeout)
         return;
-    rc->connect_by_ns = dv_clock_ns() + (wait_ns > CONNECT_LEAST_NS ? wait_ns : CONNECT_LEAST_NS);
+    rc->fail_at_ns = dv_clock_ns() + (at_least ? CONNECT_LEAST_NS : wait_ns);
     LIST_INSERT_HEAD(&context->unconnected, rc, link);
 }
 
 static void end_wait(struct dv_rc *rc)
 {
-    if (rc->connect_by_ns)
+    if (rc->fail_at_ns)
         LIST_REMOVE(rc, link);
-    rc->connect_by_ns = 0;
+    rc->fail_at_ns = 0;
 }
 
 void dv_rc_expire(struct dv_context *context)
@@ -199,7 +200,7 @@ void dv_rc_expire(struct dv_context *context)
     context->look_ns = now_ns + LOOK_NS;
     for (; rc; rc = next) {
         next = LIST_NEXT(rc, link);
-        if (now_ns >= rc->connect_by_ns)
+        if (now_ns >= rc->fail_at_ns)
             dv_rc_fail(rc->qp, IBV_WC_RETRY_EXC_ERR);
     }
 }
@@ -265,7 +266,7 @@ void dv_rc_set_access(struct dv_qp *qp)
 void dv_rc_reset(struct dv_qp *qp)
 {
     close_core(qp);
-    qp->rc->lost = false;
+    qp->rc->lost = qp->rc->left = false;
     dv_rc_queues_forget(qp);
 }
 
@@ -329,7 +330,8 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     struct dv_rc *rc = qp->rc;
     const struct ibv_wc wc = done->wc; /* it goes with what follows */
     close_core(qp);
-    if (wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX)
+    rc->left = wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX;
+    if (rc->left)
         dv_rc_queues_closed(qp, (uint32_t)wc.wr_id);
     tell_fault(qp, &wc);
     if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE &&
@@ -338,11 +340,13 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
              wc.vendor_err == TOO_LONG ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
     else if (wc.status == IBV_WC_REM_OP_ERR && !(wc.wc_flags & DIWARP_WC_TERMINATED_HERE))
         dv_rc_fail(qp, status_of(wc.vendor_err));
+    else if (rc->left)
+        limit_wait(qp); /* over InfiniBand it would answer no more: nobody is told before that */
     else if (rc->send_count)
         dv_rc_fail(qp,
                    wc.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
     else
-        rc->lost = true; /* nobody is told before he sends, as over InfiniBand */
+        rc->lost = true; /* likewise */
 }
 
 static void fail_if(struct dv_qp *qp, enum ibv_wc_status status)

@@ -28,14 +28,15 @@ struct dv_rc_send {
 
 struct dv_rc {
     struct dv_qp *qp;
-    LIST_ENTRY(dv_rc) link; /* in context.unconnected, if connect_by_ns */
-    uint64_t connect_by_ns; /* 0: it has no Sends, or waits for ever */
+    LIST_ENTRY(dv_rc) link; /* in context.unconnected, if fail_at_ns */
+    uint64_t fail_at_ns;    /* 0: it has no Sends, or waits for ever */
     bool connected;
     struct diwarp_rc_qp *core; /* NULL: no connection */
     struct diwarp_rc_qp *loop; /* of one that is connected with itself: the end that receives */
     struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */
     struct dv_rc_caller caller;             /* whose that is */
-    bool lost;                              /* there was a connection, or it could not be made */
+    bool lost; /* the connection broke, or could not be made: Sends fail */
+    bool left; /* the other side has closed it: Sends wait, as for one that is silent */
 
     struct dv_rc_send *sends; /* a ring */
     struct ibv_sge *sges;     /* cap.max_send_sge for each */

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct ibv_context *open_diwarp(void)
 {
@@ -121,6 +122,13 @@ int post_send(struct end *end, struct ibv_ah *ah, uint32_t qkey, uint32_t lkey)
     const int rc = ibv_post_send(end->qp, &wr, &bad);
     assert_ptr_equal(bad, rc ? &wr : NULL);
     return rc;
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 struct ibv_wc take(struct ibv_cq *cq)

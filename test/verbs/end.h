@@ -48,6 +48,8 @@ union ibv_gid gid_of(const uint8_t ip[4]);
 int post_recv(struct end *end, uint64_t id, uint32_t at, uint32_t bytes);
 /* The first BYTES of end->memory, with immediate data, to end->qp; signaled. */
 int post_send(struct end *end, struct ibv_ah *ah, uint32_t qkey, uint32_t lkey);
+/* Monotonic. */
+uint64_t now_ns(void);
 /* A completion, within two seconds. */
 struct ibv_wc take(struct ibv_cq *cq);
 /* For 50 ms. */

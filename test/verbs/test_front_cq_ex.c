@@ -45,7 +45,7 @@ static int start(struct ibv_cq_ex *cq)
     return rc;
 }
 
-static uint64_t now_ns(clockid_t clock)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
     assert_int_equal(clock_gettime(clock, &now), 0);
@@ -61,7 +61,7 @@ static void cq_ex__tells_all(void **state)
     struct ibv_poll_cq_attr wrong = {.comp_mask = 1};
     assert_non_null(cq);
     use(end, cq);
-    const uint64_t wall_ns = now_ns(CLOCK_REALTIME);
+    const uint64_t wall_ns = clock_ns(CLOCK_REALTIME);
     assert_int_equal(ibv_query_rt_values_ex(end->context, &values), 0);
     assert_int_equal(ibv_start_poll(cq, &wrong), EINVAL);
     assert_int_equal(ibv_start_poll(cq, &(struct ibv_poll_cq_attr){0}), ENOENT);
@@ -86,7 +86,7 @@ static void cq_ex__tells_all(void **state)
     assert_int_equal(ibv_wc_read_slid(cq) + ibv_wc_read_sl(cq) + ibv_wc_read_dlid_path_bits(cq), 0);
     assert_true(ibv_wc_read_completion_ts(cq) >= (uint64_t)values.raw_clock.tv_nsec);
     const uint64_t read_ns = ibv_wc_read_completion_wallclock_ns(cq);
-    assert_true(read_ns + 1000000000u > wall_ns && read_ns < now_ns(CLOCK_REALTIME) + 1000000000u);
+    assert_true(read_ns + 1000000000u > wall_ns && read_ns < clock_ns(CLOCK_REALTIME) + 1000000000u);
     assert_int_equal(ibv_next_poll(cq), ENOENT);
     ibv_end_poll(cq);
     close_with(end, cq);

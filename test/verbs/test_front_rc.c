@@ -304,14 +304,16 @@ static void end_other(struct pair *pair, unsigned way)
         pair->qp[1] = NULL;
 }
 
-/* What the other side has taken is done, in whatever way it ends; what it has not fails, be it a
- * Send that waits there for a receive, a Write behind that, or what comes when it is gone. */
+/* What the other side has taken is done, in whatever way it ends; what it has not fails when it has
+ * been silent for long enough, be it a Send that waits there for a receive, a Write behind that, or
+ * what comes when it is gone. */
 static void rc__other_side_ends__only_what_it_took_is_done(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 12; i++) {
         struct pair *pair = pair_open(false);
         const bool taken = i / 3 & 1, late = i >= 6;
+        pair->timeout = 13; /* 33.55 ms */
         pair_connect(pair, ALL_ACCESS);
         pair_receive(pair, 1, 7);
         pair_post(pair, 0, IBV_WR_SEND, 1, 8);
@@ -326,6 +328,7 @@ static void rc__other_side_ends__only_what_it_took_is_done(void **state)
         memset(pair->memory[1] + 4096, 0xee, 8);
         if (late)
             end_other(pair, i % 3);
+        const uint64_t begun_ns = now_ns();
         pair_post(pair, 0, taken ? IBV_WR_RDMA_WRITE : IBV_WR_SEND, 2, 8);
         pair_post(pair, 0, IBV_WR_RDMA_WRITE, 3, 8);
         if (!late) {
@@ -333,6 +336,7 @@ static void rc__other_side_ends__only_what_it_took_is_done(void **state)
             end_other(pair, i % 3);
         }
         assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
+        assert_in_range(now_ns() - begun_ns, 33000000, 1000000000);
         assert_done(pair->send_cq[0], 3, IBV_WC_WR_FLUSH_ERR);
         assert_int_equal(state_of(pair->qp[0]), IBV_QPS_ERR);
         assert_int_equal(pair->memory[1][4096], 0xee);

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "test/verbs/rc_pair.h"
 
@@ -212,13 +211,6 @@ static void rc__waits_for_a_receive(void **state)
     pair_close(pair);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Which of both calls the other differs in who says first how often it tries again. The side that
  * has no receive goes on, until it sends. */
 static void rc__tries_so_often(void **state)
@@ -237,6 +229,7 @@ static void rc__tries_so_often(void **state)
         const unsigned from = i % 2, to = !from;
         pair->rnr_retry = cases[i / 2].retry;
         pair->min_rnr_timer = cases[i / 2].timer;
+        pair->timeout = 10;
         pair_connect(pair, ALL_ACCESS);
         pair_receive(pair, to, 30);
         pair_post(pair, from, IBV_WR_SEND, 1, 8);
@@ -277,6 +270,7 @@ static void rc__other_side_is_destroyed(void **state)
 {
     (void)state;
     struct pair *pair = pair_open(false);
+    pair->timeout = 10;
     pair_connect(pair, ALL_ACCESS);
     pair_receive(pair, 1, 5);
     pair_post(pair, 0, IBV_WR_SEND, 1, 8);
@@ -290,6 +284,23 @@ static void rc__other_side_is_destroyed(void **state)
     assert_done(pair->send_cq[0], 2, IBV_WC_RETRY_EXC_ERR);
     assert_done(pair->recv_cq[0], 6, IBV_WC_WR_FLUSH_ERR);
     assert_int_equal(state_of(pair->qp[0]), IBV_QPS_ERR);
+    pair_close(pair);
+}
+
+/* With a timeout of 0 a request is tried for ever. */
+static void rc__other_side_is_waited_for(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair_connect(pair, ALL_ACCESS);
+    pair_receive(pair, 1, 5);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    pair_post(pair, 0, IBV_WR_SEND, 2, 8);
+    assert_empty(pair->send_cq[0]);
+    assert_int_equal(state_of(pair->qp[0]), IBV_QPS_RTS);
     pair_close(pair);
 }
 
@@ -423,6 +434,7 @@ int main(void)
         cmocka_unit_test(rc__tries_so_often),
         cmocka_unit_test(rc__is_received_at_a_later_try),
         cmocka_unit_test(rc__other_side_is_destroyed),
+        cmocka_unit_test(rc__other_side_is_waited_for),
         cmocka_unit_test(rc__error_flushes),
         cmocka_unit_test(rc__error_has_a_bound),
         cmocka_unit_test(rc__no_receives_beside_an_srq),
