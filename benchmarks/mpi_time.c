@@ -128,7 +128,7 @@ void mpi_time_resume(void)
 static uint64_t bytes(int n, MPI_Datatype type)
 {
     MPI_Count size = 0;
-    (void)PMPI_Type_size_x(type, &size);
+    (void)MPI_TIME_TYPE_SIZE(type, &size);
     return n > 0 && size > 0 ? (uint64_t)n * (uint64_t)size : 0;
 }
 

@@ -166,7 +166,7 @@ uint64_t mpi_time_seen_bytes(const struct mpi_time_waited *waited, const MPI_Sta
 uint64_t mpi_time_status_bytes(const MPI_Status *status)
 {
     MPI_Count bytes = 0;
-    if (PMPI_Get_elements_x(status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < 0)
+    if (MPI_TIME_GET_ELEMENTS(status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < 0)
         return 0;
     return (uint64_t)bytes;
 }

@@ -9,6 +9,15 @@
 #include <mpi.h>
 #include <stdint.h>
 
+/* Sizes beyond int, by the names of MPI 3 and of MPI 4. */
+#if MPI_VERSION < 4
+#define MPI_TIME_TYPE_SIZE    PMPI_Type_size_x
+#define MPI_TIME_GET_ELEMENTS PMPI_Get_elements_x
+#else
+#define MPI_TIME_TYPE_SIZE    PMPI_Type_size_c
+#define MPI_TIME_GET_ELEMENTS PMPI_Get_elements_c
+#endif
+
 enum mpi_time_request {
     NONE, /* not to be tracked */
     RECEIVE,

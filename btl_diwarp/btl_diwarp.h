@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The BTL of Open MPI 4.1 and 5.0 over diwarp: one component, one module; one reliable datagram
- * QP, or, with another transport, an RC QP per peer (btl_diwarp_rc.h). It maps BTL calls to work
- * requests of common/include/diwarp.h and completions to BTL callbacks, and knows nothing of bytes
- * on the wire, windows or retries.
+ * The BTL of Open MPI 4.1, 5.0 and 6.0 over diwarp: one component, one module; one reliable
+ * datagram QP, or, with another transport, an RC QP per peer (btl_diwarp_rc.h). It maps BTL calls
+ * to work requests of common/include/diwarp.h and completions to BTL callbacks, and knows nothing
+ * of bytes on the wire, windows or retries.
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
  * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others return at

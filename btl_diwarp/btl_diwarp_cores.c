@@ -13,8 +13,6 @@
 #define _GNU_SOURCE /* sched_getaffinity, sched_getcpu */
 #include "btl_diwarp/btl_diwarp.h"
 
-#include "opal/util/crc.h"
-
 #include <errno.h>
 #include <sched.h>
 
@@ -103,6 +101,16 @@ static int run(void *arg)
     return taken;
 }
 
+/* FNV-1a. */
+static uint32_t hash_of(const cpu_set_t *set)
+{
+    const uint8_t *bytes = (const uint8_t *)set;
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < sizeof *set; i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
+}
+
 /* The helper may hand completions to the PML where that takes its locks: in programs that asked for
  * MPI_THREAD_MULTIPLE, or when the user wants it, which makes it take them, as btl/tcp does for its
  * own thread. With FUNNELED and SERIALIZED ob1 does not guard everything. */
@@ -111,7 +119,7 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
     cpu_set_t set;
     module->turns = 1;
     if (!sched_getaffinity(0, sizeof set, &set)) {
-        module->cores_id = opal_uicrc(&set, sizeof set);
+        module->cores_id = hash_of(&set);
         module->cores = (unsigned)CPU_COUNT(&set);
     }
     if (mca_btl_diwarp_params.progress_thread == DIWARP_OFF)

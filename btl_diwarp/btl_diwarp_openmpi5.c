@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How Open MPI 5.0 takes messages, and how its PML is told of an error. */
+/* How Open MPI 5.0 and 6.0 take messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
 #include "ompi/mca/bml/base/base.h"

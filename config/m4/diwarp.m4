@@ -77,11 +77,12 @@ dw_showme=`"$MPICC" --showme:version 2>/dev/null`
 DW_OPENMPI_VERSION=`AS_ECHO(["$dw_showme"]) | $SED -n 's/^.*Open MPI \(@<:@0-9@:>@@<:@0-9.@:>@*\).*$/\1/p' | head -n 1`
 AS_IF([test -n "$DW_OPENMPI_VERSION"], [AC_MSG_RESULT([$DW_OPENMPI_VERSION])], [
     AC_MSG_RESULT([none])
-    AC_MSG_ERROR([$MPICC is not Open MPI's wrapper: diwarp needs Open MPI 4.1 or 5.0; name its mpicc with --with-mpicc])])
+    AC_MSG_ERROR([$MPICC is not Open MPI's wrapper: diwarp needs Open MPI 4.1, 5.0 or 6.0; name its mpicc with --with-mpicc])])
 AS_CASE([$DW_OPENMPI_VERSION],
-    [4.1.*], [dw_openmpi=4 dw_minor=1 dw_btl_version=310],
-    [5.0.*], [dw_openmpi=5 dw_minor=0 dw_btl_version=330],
-    [AC_MSG_ERROR([found Open MPI $DW_OPENMPI_VERSION ($MPICC); diwarp needs 4.1 or 5.0])])
+    [4.1.*], [dw_openmpi=4 dw_release=4.1 dw_btl_version=310],
+    [5.0.*], [dw_openmpi=5 dw_release=5.0 dw_btl_version=330],
+    [6.0.*], [dw_openmpi=5 dw_release=6.0 dw_btl_version=330],
+    [AC_MSG_ERROR([found Open MPI $DW_OPENMPI_VERSION ($MPICC); diwarp needs 4.1, 5.0 or 6.0])])
 
 AC_MSG_CHECKING([for Open MPI's internal headers])
 dw_incdirs=`"$MPICC" --showme:incdirs`
@@ -104,11 +105,11 @@ for dir in `"$MPICC" --showme:libdirs`; do
     OPAL_LIBS="$OPAL_LIBS -L$dir"
 done
 MPI_LIBS="$OPAL_LIBS"
-OPAL_LIBS="$OPAL_LIBS -lmpi -lopen-pal"
 for lib in `"$MPICC" --showme:libs`; do
     MPI_LIBS="$MPI_LIBS -l$lib"
 done
-# Of 5.0 the modex is PMIx's own, and headers of threads that others include are in no package.
+OPAL_LIBS="$MPI_LIBS -lopen-pal"
+# From 5.0 on the modex is PMIx's own, and headers of threads that others include are in no package.
 AS_IF([test $dw_openmpi = 5], [
     PKG_CHECK_MODULES([PMIX], [pmix], [],
         [AC_MSG_ERROR([pmix.pc not found: install libpmix-dev (Debian, Ubuntu)])])
@@ -131,7 +132,7 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([[
 #include "opal_config.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/show_help.h"
-#if OPAL_MAJOR_VERSION != $dw_openmpi || OPAL_MINOR_VERSION != $dw_minor || BTL_VERSION != $dw_btl_version
+#if OPAL_MAJOR_VERSION != ${dw_release%.*} || OPAL_MINOR_VERSION != ${dw_release#*.} || BTL_VERSION != $dw_btl_version
 #error "headers of another version"
 #endif
 ]], [[return opal_show_help_add_dir(".");]])],

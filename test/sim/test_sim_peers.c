@@ -74,7 +74,7 @@ static void peer_vanishes(void (*die)(struct sim_node *node), uint64_t timeout_n
     free(remote);
 }
 
-static void stop(struct sim_node *node)
+static void halt(struct sim_node *node)
 {
     node->paused_until_ns = DW_NEVER;
 }
@@ -82,7 +82,7 @@ static void stop(struct sim_node *node)
 static void peer__stops__gone_after_the_timeout(void **state)
 {
     (void)state;
-    peer_vanishes(stop, TIMEOUT_NS, TIMEOUT_NS + 2 * KEEPALIVE_NS, DIWARP_GONE_SILENT);
+    peer_vanishes(halt, TIMEOUT_NS, TIMEOUT_NS + 2 * KEEPALIVE_NS, DIWARP_GONE_SILENT);
 }
 
 static void peer__dies__gone_when_its_port_is_closed(void **state)
@@ -161,7 +161,7 @@ static void peer__never_there(void **state)
     uint8_t data = 0;
     f->config.device.peer_timeout_ns = TIMEOUT_NS;
     fixture_open(f);
-    stop(&f->world.nodes[1]);
+    halt(&f->world.nodes[1]);
     assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
     fixture_run(f, TIMEOUT_NS + 2 * KEEPALIVE_NS);
     fixture_assert_status(f, 0, 1, IBV_WC_SEND, IBV_WC_RETRY_EXC_ERR);
@@ -349,7 +349,7 @@ static void reads__of_a_peer_that_dies__wait_aside_and_fail(void **state)
     for (unsigned i = 0; i < QUEUED; i++)
         post_queued(f, 0, 1, i, IBV_WR_RDMA_READ, local + (size_t)i * QUEUED_BYTES, dead);
     sim_world_run_for(&f->world, 100000);
-    stop(&f->world.nodes[1]);
+    halt(&f->world.nodes[1]);
     sim_world_run_for(&f->world, SECOND);
     post_queued(f, 0, 2, QUEUED, IBV_WR_RDMA_READ, last, alive);
     sim_world_run_for(&f->world, SECOND);
