@@ -14,8 +14,8 @@
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
-/* Trains, up to 2 MiB, that a QP sends before others have their turn: half as many cost a call more
- * each, twice as many make others wait twice as long. */
+/* Trains, up to 2 MiB (1 with CRC), that a QP sends before others have their turn: half as many
+ * cost a call more each, twice as many make others wait twice as long. */
 #define TRAINS_PER_FLUSH 8
 
 /* ---- building ---- */
@@ -183,8 +183,7 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     struct iovec ulpdu[1 + DW_RC_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
     size_t offset = message.request ? 0 : cursor->offset;
     const unsigned pieces = 1 + dw_iov_slice(&message.list, &offset, payload, ulpdu + 1);
-    /* The CRC must be that of what is sent, though the program or, of a response, the owner of the
-     * region may store there meanwhile. */
+    /* The CRC must be that of what is sent, whatever the memory's owner stores there meanwhile. */
     const unsigned copied = cursor->tx.crc || payload <= DW_RC_COPY_BYTES ? pieces : 1;
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
         return -ENOSPC;
