@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * From queued requests to the stream: messages are cut into FPDUs of at most one TCP segment, as
- * many as there are go to TCP in one call, payload where it lies, but of responses with CRC. What
- * TCP took none of is built anew later, so that only an FPDU which it took in part is ever kept;
- * hence a request is done with its memory as soon as its last FPDU has begun to go.
+ * many as there are go to TCP in one call: with CRC all copied, else long payload where it lies.
+ * What TCP took none of is built anew later, so that only an FPDU which it took in part is ever
+ * kept; hence a request is done with its memory as soon as its last FPDU has begun to go.
  */
 #include <assert.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
-/* Trains, up to 2 MiB, that a QP sends before others have their turn: half as many cost a call more
- * each, twice as many make others wait twice as long. */
+/* Trains, up to 2 MiB (1 with CRC), that a QP sends before others have their turn: half as many
+ * cost a call more each, twice as many make others wait twice as long. */
 #define TRAINS_PER_FLUSH 8
 
 /* ---- building ---- */
@@ -170,11 +170,8 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     struct dw_ddp_header *ddp = &message.ddp;
     describe(&message, qp, cursor);
     const uint32_t left = message.total - cursor->offset;
-    uint32_t most =
+    const uint32_t most =
         qp->max_ulpdu_bytes - (ddp->tagged ? DW_DDP_TAGGED_BYTES : DW_DDP_UNTAGGED_BYTES);
-    /* A copy, for its owner may store there meanwhile, and the CRC must be that of what is sent. */
-    if (message.request && cursor->tx.crc && most > DW_RC_COPY_BYTES)
-        most = DW_RC_COPY_BYTES;
     const uint32_t payload = left < most ? left : most;
     const uint16_t cause = message.request ? find_source(qp, &message, cursor->offset, payload) : 0;
     if (cause)
@@ -186,7 +183,8 @@ static int append(struct diwarp_rc_qp *qp, struct dw_rc_cursor *cursor)
     struct iovec ulpdu[1 + DW_RC_MAX_SGE] = {{head, dw_ddp_put(head, ddp)}};
     size_t offset = message.request ? 0 : cursor->offset;
     const unsigned pieces = 1 + dw_iov_slice(&message.list, &offset, payload, ulpdu + 1);
-    const unsigned copied = payload <= DW_RC_COPY_BYTES ? pieces : 1;
+    /* The CRC must be that of what is sent, whatever the memory's owner stores there meanwhile. */
+    const unsigned copied = cursor->tx.crc || payload <= DW_RC_COPY_BYTES ? pieces : 1;
     if (dw_mpa_gather_fpdu(&cursor->tx, &qp->rc->train.gather, ulpdu, pieces, copied))
         return -ENOSPC;
     cursor->offset = ddp->last ? 0 : cursor->offset + payload;

@@ -258,16 +258,34 @@ static void rc__memory_that_is_not_there(void **state)
 
 static void *store_without_end(void *arg)
 {
-    volatile uint8_t *buf = buf_b;
+    volatile uint8_t *buf = buf_a;
 
     for (unsigned i = 0; !__atomic_load_n((int *)arg, __ATOMIC_RELAXED); i++)
         buf[i % 20000] = (uint8_t)i;
     return NULL;
 }
 
-/* The owner of a region is not told of reads, and may store there: what a reader gets then is not
- * defined, but the connection lives on. */
-static void rc__reads_of_memory_that_changes(void **state)
+/* 20000 bytes go from buf_a to buf_b, again and again. */
+static void move_what_changes(struct rc_end *from, struct rc_end *to, enum ibv_wr_opcode opcode,
+                              struct diwarp_mr *mr)
+{
+    uint8_t *const own = opcode == IBV_WR_RDMA_READ ? buf_b : buf_a;
+    const unsigned *done = opcode == IBV_WR_RDMA_READ ? &from->reads : &from->sends;
+
+    done = opcode == IBV_WR_RDMA_WRITE ? &from->writes : done;
+    for (unsigned i = 1; i <= 1000 && !from->disconnects; i++) {
+        if (opcode == IBV_WR_SEND)
+            assert_int_equal(rc_post_recv(to, buf_b, 20000, i), 0);
+        assert_int_equal(rc_post(from, opcode, own, 20000, IBV_SEND_SIGNALED, i, mr, 0), 0);
+        RC_UNTIL(*done == i || from->disconnects, from, to);
+    }
+    assert_int_equal(from->disconnects, 0);
+}
+
+/* The owner of a region is not told of reads, and may store there; and of what it writes or sends
+ * itself it may change some too early, as a virtual machine that goes on while its memory is taken
+ * to another host. What the other side gets then is not defined, but the connection lives on. */
+static void rc__memory_that_changes(void **state)
 {
     (void)state;
     struct rc_pair pair;
@@ -276,17 +294,16 @@ static void rc__reads_of_memory_that_changes(void **state)
 
     rc_pair_init(&pair);
     rc_pair_connect(&pair);
-    struct diwarp_mr *mr = reg(&pair.b, buf_b, IBV_ACCESS_REMOTE_READ);
+    struct diwarp_mr *source = reg(&pair.a, buf_a, IBV_ACCESS_REMOTE_READ);
+    struct diwarp_mr *sink = reg(&pair.b, buf_b, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_int_equal(pthread_create(&thread, NULL, store_without_end, &stop), 0);
-    for (unsigned i = 1; i <= 300 && !pair.a.disconnects; i++) {
-        assert_int_equal(
-            rc_post(&pair.a, IBV_WR_RDMA_READ, buf_a, 20000, IBV_SEND_SIGNALED, i, mr, 0), 0);
-        RC_UNTIL(pair.a.reads == i || pair.a.disconnects, &pair.a, &pair.b);
-    }
+    move_what_changes(&pair.b, &pair.a, IBV_WR_RDMA_READ, source);
+    move_what_changes(&pair.a, &pair.b, IBV_WR_RDMA_WRITE, sink);
+    move_what_changes(&pair.a, &pair.b, IBV_WR_SEND, NULL);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(thread, NULL);
-    assert_int_equal(pair.a.disconnects, 0);
-    diwarp_dereg_mr(mr);
+    diwarp_dereg_mr(source);
+    diwarp_dereg_mr(sink);
     rc_pair_close(&pair);
 }
 
@@ -300,7 +317,7 @@ int main(void)
         cmocka_unit_test(rc__solicited_and_invalidate),
         cmocka_unit_test(rc__malformed_requests),
         cmocka_unit_test(rc__memory_that_is_not_there),
-        cmocka_unit_test(rc__reads_of_memory_that_changes),
+        cmocka_unit_test(rc__memory_that_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
