@@ -228,12 +228,14 @@ enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr 
 int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dv_rc *rc = qp->rc;
-    if (!rc->recvs || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-        dv_lacks_key(wr->sg_list, wr->num_sge))
+    struct ibv_sge sges[DV_MAX_SGE];
+    if (!rc->recvs || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
         return EINVAL;
     if (rc->recv_count == qp->cap.max_recv_wr)
         return ENOMEM;
-    const int error = diwarp_post_srq_recv(rc->recvs, wr);
+    const struct ibv_recv_wr out = {
+        .wr_id = wr->wr_id, .sg_list = dv_recvs_keyed(wr, sges), .num_sge = wr->num_sge};
+    const int error = diwarp_post_srq_recv(rc->recvs, &out);
     if (error)
         return error == -ENOMEM ? ENOMEM : EINVAL;
     rc->recv_ids[(rc->recv_first + rc->recv_count++) % qp->cap.max_recv_wr] = wr->wr_id;

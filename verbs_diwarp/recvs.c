@@ -45,6 +45,20 @@ struct dv_recv *dv_recvs_next(const struct dv_recvs *recvs)
     return recvs->free_count ? &recvs->places[recvs->free_places[recvs->free_count - 1]] : NULL;
 }
 
+/* No region goes on past the last address, whatever has that key. */
+static const struct ibv_sge nowhere = {.addr = UINT64_MAX, .lkey = 1};
+
+struct ibv_sge *dv_recvs_keyed(const struct ibv_recv_wr *wr, struct ibv_sge *room)
+{
+    if (!dv_lacks_key(wr->sg_list, wr->num_sge))
+        return wr->sg_list;
+    for (int i = 0; i < wr->num_sge; i++) {
+        room[i] = wr->sg_list[i].lkey ? wr->sg_list[i] : nowhere;
+        room[i].length = wr->sg_list[i].length;
+    }
+    return room;
+}
+
 /* Where the first 40 bytes of a receive are, for its GRH. */
 static void set_lead(struct dv_recv *recv, const struct ibv_recv_wr *wr)
 {

@@ -33,14 +33,15 @@ void dv_srq_taken(struct dv_srq *srq)
 /* 0 or a positive errno. */
 static int post_one(struct dv_srq *srq, const struct ibv_recv_wr *wr)
 {
-    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge ||
-        dv_lacks_key(wr->sg_list, wr->num_sge))
+    struct ibv_sge sges[DV_MAX_SGE];
+    if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
         return EINVAL;
     struct dv_recv *recv = dv_recvs_next(&srq->recvs);
     if (!recv)
         return ENOMEM;
-    const struct ibv_recv_wr out = {
-        .wr_id = dv_recvs_place(&srq->recvs, recv), .sg_list = wr->sg_list, .num_sge = wr->num_sge};
+    const struct ibv_recv_wr out = {.wr_id = dv_recvs_place(&srq->recvs, recv),
+                                    .sg_list = dv_recvs_keyed(wr, sges),
+                                    .num_sge = wr->num_sge};
     const int rc = diwarp_post_srq_recv(srq->core, &out);
     if (rc)
         return rc == -ENOMEM ? ENOMEM : EINVAL;

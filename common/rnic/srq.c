@@ -59,6 +59,8 @@ static void scatter(const struct dw_recv *recv, size_t skip, const uint8_t *data
 enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,
                                  const uint8_t *data, size_t bytes)
 {
+    if (!skip && !bytes) /* no memory is touched: a message without a payload */
+        return IBV_WC_SUCCESS;
     if (recv->checked != pd->deregistered && !dw_pd_locate(pd, recv->sge, recv->sge_count))
         return IBV_WC_LOC_PROT_ERR;
     recv->checked = pd->deregistered;

@@ -345,6 +345,30 @@ static void recv__is_not_registered(void **state)
     }
 }
 
+/* Nor is what has no key; a message of no bytes does not ask for one. */
+static void recv__without_a_key(void **state)
+{
+    (void)state;
+    for (unsigned shared = 0; shared < 2; shared++) {
+        struct pair *pair = pair_open(shared);
+        struct ibv_sge sge = {(uintptr_t)pair->memory[1], 4096, 0};
+        struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+        pair_connect(pair, ALL_ACCESS);
+        for (wr.wr_id = 0; wr.wr_id < 2; wr.wr_id++)
+            assert_int_equal(shared ? ibv_post_srq_recv(pair->srq, &wr, &bad)
+                                    : ibv_post_recv(pair->qp[1], &wr, &bad),
+                             0);
+        pair_post(pair, 0, IBV_WR_SEND, 1, 0);
+        assert_done(pair->recv_cq[1], 0, IBV_WC_SUCCESS);
+        assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+        pair_post(pair, 0, IBV_WR_SEND, 2, 8);
+        assert_done(pair->recv_cq[1], 1, IBV_WC_LOC_PROT_ERR);
+        assert_done(pair->send_cq[0], 2, IBV_WC_REM_OP_ERR);
+        assert_int_equal(state_of(pair->qp[1]), IBV_QPS_ERR);
+        pair_close(pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +381,7 @@ int main(void)
         cmocka_unit_test(rereg__changes),
         cmocka_unit_test(rereg__refuses),
         cmocka_unit_test(recv__is_not_registered),
+        cmocka_unit_test(recv__without_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
