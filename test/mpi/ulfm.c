@@ -156,7 +156,8 @@ static const struct scene {
     {.name = "accumulate", .survive = accumulates, .one_sided = true},
     {.name = "connection", .survive = meets_across, .shares = true, .connects = true},
 };
-#define SCENES (sizeof scenes / sizeof *scenes)
+/* Open MPI 6.0.0rc2 connects nobody with --with-ft, over tcp neither: it lacks iagree for that. */
+#define SCENES (sizeof scenes / sizeof *scenes - (OMPI_MAJOR_VERSION >= 6))
 
 /* ---- killing -----------------------------------------------------------------------------------
  */
