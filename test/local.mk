@@ -358,6 +358,7 @@ endif
 
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
+	test/verbs/test_front_buf \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_cm_end \
 	test/verbs/test_front_cq_ex \
@@ -397,6 +398,9 @@ test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_buf_SOURCES = test/verbs/test_front_buf.c test/verbs/rc_pair.c \
+	test/verbs/end.c
+test_verbs_test_front_buf_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_dm_SOURCES = test/verbs/test_front_dm.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_dm_LDADD = -libverbs $(CMOCKA_LIBS)

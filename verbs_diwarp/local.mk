@@ -8,6 +8,7 @@ VERBS_SOURCES = \
 	verbs_diwarp/async.h \
 	verbs_diwarp/bind_mw.c \
 	verbs_diwarp/bind_mw.h \
+	verbs_diwarp/buf.c \
 	verbs_diwarp/channel.c \
 	verbs_diwarp/channel.h \
 	verbs_diwarp/cm.h \
