@@ -122,6 +122,17 @@ static int find_gids(struct dv_context *context)
 /* No connection lingers longer. */
 #define LINGER_MS 5000
 
+/* Queue pairs of RC are called by TCP at the same port, which a program may have that has none of
+ * UDP's. */
+static int may_listen(struct dv_context *context)
+{
+    struct diwarp_listener *listener;
+    const int rc = diwarp_listen(context->port_pd, context->core, &listener, NULL);
+    if (!rc)
+        diwarp_destroy_listener(listener);
+    return rc;
+}
+
 static int open_port(struct dv_context *context, uint32_t port)
 {
     struct diwarp_device_attr attr;
@@ -149,7 +160,7 @@ static int open_port(struct dv_context *context, uint32_t port)
         return rc;
     diwarp_query_address(context->port_qp, &context->address);
     /* Another one where a process of diwarp has the port already, and shares it. */
-    return context->address.token == attr.token ? 0 : -EADDRINUSE;
+    return context->address.token == attr.token ? may_listen(context) : -EADDRINUSE;
 }
 
 /* Lets the other sides of connections that were closed read what was sent last. */

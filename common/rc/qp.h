@@ -72,6 +72,9 @@ struct dw_rc_startup {
  * below DW_RC_RNR_FOREVER, it tells how often the Sends behind it would be tried again. */
 #define DW_RC_RNR_TO      UINT64_C(0x524e522072657400) /* "RNR ret" */
 #define DW_RC_RNR_FOREVER 7u
+/* What a receiver gets at least to post the next receive, which a card's takes in a microsecond: it
+ * may wait for a core. With a tenth fio, which asks for no retries, fails beside other programs. */
+#define DW_RC_RNR_LEAST_NS 20000000u
 /* Likewise, with this TO, plus a number modulo 2^32: before the stream ends, how many messages have
  * been taken: Sends, Writes that name something, immediate data, requests of reads and atomics. */
 #define DW_RC_TAKEN_TO UINT64_C(0x74616b6e00000000) /* "takn" */
@@ -138,8 +141,10 @@ bool dw_rc_idle(const struct diwarp_rc_qp *qp); /* nothing is left to send */
 /* How long the other side's Send may wait for a receive. */
 static inline uint64_t dw_rc_rnr_wait_ns(const struct diwarp_rc_qp *qp)
 {
-    return qp->rnr_retries < DW_RC_RNR_FOREVER ? qp->rnr_retries * qp->attr.rnr_timer_ns
-                                               : qp->attr.rnr_timeout_ns;
+    if (qp->rnr_retries == DW_RC_RNR_FOREVER)
+        return qp->attr.rnr_timeout_ns;
+    const uint64_t wait_ns = qp->rnr_retries * qp->attr.rnr_timer_ns;
+    return wait_ns > DW_RC_RNR_LEAST_NS ? wait_ns : DW_RC_RNR_LEAST_NS;
 }
 /* Begins the time limit of what it waits for now: set-up or close, a receive; or ends it. */
 void dw_rc_limit(struct diwarp_rc_qp *qp, uint64_t now_ns);

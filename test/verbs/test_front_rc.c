@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static void rc__each_operation(void **state)
 {
@@ -376,6 +377,27 @@ static void rc__is_called_while_there_is_one(void **state)
     pair_close(pair);
 }
 
+/* A context takes a port that is free for calls, too. */
+static void rc__another_program_listens(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    const uint32_t port = 20480 + (pair->qp[0]->qp_num >> 14);
+    const struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    pair_close(pair);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    pair = pair_open(false);
+    pair_connect(pair, ALL_ACCESS);
+    pair_receive(pair, 1, 1);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_done(pair->recv_cq[1], 1, IBV_WC_SUCCESS);
+    pair_close(pair);
+    close(fd);
+}
+
 struct storer {
     uint8_t *memory;
     bool stop;
@@ -422,6 +444,7 @@ int main(void)
         cmocka_unit_test(rc__other_side_is_never_ready),
         cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
         cmocka_unit_test(rc__is_called_while_there_is_one),
+        cmocka_unit_test(rc__another_program_listens),
         cmocka_unit_test(rc__writes_memory_that_changes),
         cmocka_unit_test(srq__limit_and_last),
     };

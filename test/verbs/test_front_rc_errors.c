@@ -220,7 +220,7 @@ static void rc__tries_so_often(void **state)
         uint8_t retry, timer;
         uint64_t least_ns, most_ns;
     } cases[] = {
-        {0, 0, 0, 300000000},
+        {0, 0, 20000000, 300000000},
         {1, 28, 163840000, 1000000000}, /* 163.84 ms each */
         {3, 26, 245760000, 1000000000}, /* 81.92 ms */
     };
@@ -262,6 +262,27 @@ static void rc__is_received_at_a_later_try(void **state)
     assert_empty(pair->send_cq[0]);
     pair_receive(pair, 1, 2);
     assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    pair_close(pair);
+}
+
+/* Not even with rnr_retry 0 does it fail before the receiver's process can have had its turn. */
+static void rc__is_received_a_moment_later(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_wc wc;
+    pair->rnr_retry = 0;
+    pair_connect(pair, ALL_ACCESS);
+    pair_receive(pair, 1, 1);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_done(pair->recv_cq[1], 1, IBV_WC_SUCCESS);
+    pair_post(pair, 0, IBV_WR_SEND, 2, 8);
+    for (const uint64_t begun_ns = now_ns(); now_ns() - begun_ns < 2000000;)
+        assert_int_equal(ibv_poll_cq(pair->recv_cq[1], 1, &wc), 0);
+    pair_receive(pair, 1, 2);
+    assert_done(pair->recv_cq[1], 2, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[0], 2, IBV_WC_SUCCESS);
     pair_close(pair);
 }
 
@@ -433,6 +454,7 @@ int main(void)
         cmocka_unit_test(rc__waits_for_a_receive),
         cmocka_unit_test(rc__tries_so_often),
         cmocka_unit_test(rc__is_received_at_a_later_try),
+        cmocka_unit_test(rc__is_received_a_moment_later),
         cmocka_unit_test(rc__other_side_is_destroyed),
         cmocka_unit_test(rc__other_side_is_waited_for),
         cmocka_unit_test(rc__error_flushes),
