@@ -98,6 +98,7 @@ libdiwarp_verbs_la_CFLAGS = $(AM_CFLAGS) $(DW_FRAME_CFLAGS) -fvisibility=default
 libdiwarp_verbs_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,--version-script=$(srcdir)/verbs_diwarp/symbols.map
 libdiwarp_verbs_la_LIBADD = libdiwarp.la $(DW_SYSTEM_LIBS)
+EXTRA_libdiwarp_verbs_la_DEPENDENCIES = verbs_diwarp/symbols.map
 
 bin_SCRIPTS = diwarp-verbs
 CLEANFILES = diwarp-verbs
