@@ -13,7 +13,7 @@
 #define MCA_BTL_DIWARP_MODEX_GLOBAL OPAL_PMIX_GLOBAL
 /* The length of what the modex gives. */
 typedef int32_t mca_btl_diwarp_modex_bytes_t;
-/* Of btl_flags, those that only 5.0 knows. */
+/* Of btl_flags, those that only later versions know. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS 0u
 /* 4.1 has no fault tolerance: a process that is lost ends the job. */
 #define mca_btl_diwarp_job_goes_on()                   false

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What Open MPI 4.1 and later ones name differently, or keep in different headers: here for 5.0 and
- * 6.0. It is
- * included as btl_diwarp_openmpi.h, which configure links to the header of the version it found. */
+ * 6.0. It is included as btl_diwarp_openmpi.h, which configure links to the header of the version
+ * it found. */
 #pragma once
 
 #include "opal_config.h"

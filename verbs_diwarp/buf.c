@@ -71,7 +71,6 @@ void ibv_free_buf(struct ibv_buf *ibv_buf)
         DV_REAL(ibv_free_buf)(ibv_buf);
         return;
     }
-    buf->mark = NULL;
     free(buf->addr);
     free(buf);
 }

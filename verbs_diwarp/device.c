@@ -123,14 +123,14 @@ static int find_gids(struct dv_context *context)
 #define LINGER_MS 5000
 
 /* Queue pairs of RC are called by TCP at the same port, which a program may have that has none of
- * UDP's. */
+ * UDP's. It may still take it while there is no queue pair. */
 static int may_listen(struct dv_context *context)
 {
     struct diwarp_listener *listener;
     const int rc = diwarp_listen(context->port_pd, context->core, &listener, NULL);
     if (!rc)
         diwarp_destroy_listener(listener);
-    return rc;
+    return rc == -EADDRINUSE ? rc : 0;
 }
 
 static int open_port(struct dv_context *context, uint32_t port)

@@ -67,9 +67,9 @@ struct dv_context {
     struct diwarp_cq *core;           /* of all queue pairs: completions are sorted into dv_cq */
     struct diwarp_listener *listener; /* NULL: it has no queue pair of RC */
     uint32_t rc_qps;
-    LIST_HEAD(, dv_rc) unconnected; /* with Sends that wait */
-    uint64_t look_ns;               /* at these, next */
-    struct diwarp_helper *helper;   /* NULL: there was none, nor anybody who sleeps for events */
+    LIST_HEAD(, dv_rc) waiting;   /* with Sends that wait for an other side */
+    uint64_t look_ns;             /* at these, next */
+    struct diwarp_helper *helper; /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */
     struct dv_event *events;         /* that nobody took, oldest first */

@@ -118,8 +118,8 @@ int dv_progress(struct dv_context *context)
         all += n > 0 ? n : 0;
     } while (n == DV_BATCH);
     /* What came in time may lie in a socket: it is read first. */
-    if (!all && !LIST_EMPTY(&context->unconnected))
-        dv_rc_expire(context);
+    if (!LIST_EMPTY(&context->waiting))
+        dv_rc_expire(context, all);
     return n < 0 ? n : all;
 }
 

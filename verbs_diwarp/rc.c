@@ -158,16 +158,19 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
     reject_waiting(rc); /* who calls again has given up the last one */
     rc->request = wc->request;
     rc->caller = to.caller;
-    if (knows_other_side(qp) && !*core && !rc->lost && !rc->left)
+    if (knows_other_side(qp) && !*core && !rc->lost && !rc->closed_there)
         answer(qp, core);
 }
 
 /* ---- the other side is silent ---- */
 
-/* Of any time-out: its process may wait for a core, or for the news of us. With half, perftest's
- * sides on a busy host miss each other; with twice, a user waits as long to hear of a mistake. */
+/* Whatever the time-out, for a queue pair that was not ready yet: its process may wait for a core,
+ * or for the news of us. With half, perftest's sides on a busy host miss each other; with twice, a
+ * user waits as long to hear of a mistake. */
 #define CONNECT_LEAST_NS UINT64_C(3000000000)
-/* How often they are looked at, by whoever polls: half and twice differ in nothing one sees. */
+/* How often those that wait are looked at, by whoever polls: half and twice differ in nothing one
+ * sees. Beside traffic, in which what comes in time may be behind other things, ten times as late.
+ */
 #define LOOK_NS UINT64_C(10000000)
 
 /* As often as a Send is tried again, so long each (InfiniBand 9.7.6.1.3, 9.7.5.2.8): for ever,
@@ -177,11 +180,11 @@ static void limit_wait(struct dv_qp *qp)
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     struct dv_rc *rc = qp->rc;
     const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
-    const bool at_least = !rc->left && wait_ns < CONNECT_LEAST_NS;
+    const bool at_least = !rc->closed_there && wait_ns < CONNECT_LEAST_NS;
     if (rc->connected || rc->fail_at_ns || !rc->send_count || !qp->attr.timeout)
         return;
     rc->fail_at_ns = dv_clock_ns() + (at_least ? CONNECT_LEAST_NS : wait_ns);
-    LIST_INSERT_HEAD(&context->unconnected, rc, link);
+    LIST_INSERT_HEAD(&context->waiting, rc, link);
 }
 
 static void end_wait(struct dv_rc *rc)
@@ -191,11 +194,11 @@ static void end_wait(struct dv_rc *rc)
     rc->fail_at_ns = 0;
 }
 
-void dv_rc_expire(struct dv_context *context)
+void dv_rc_expire(struct dv_context *context, bool traffic)
 {
     const uint64_t now_ns = dv_clock_ns();
-    struct dv_rc *rc = LIST_FIRST(&context->unconnected), *next;
-    if (now_ns < context->look_ns)
+    struct dv_rc *rc = LIST_FIRST(&context->waiting), *next;
+    if (now_ns < context->look_ns + (traffic ? 10 * LOOK_NS : 0))
         return;
     context->look_ns = now_ns + LOOK_NS;
     for (; rc; rc = next) {
@@ -266,7 +269,7 @@ void dv_rc_set_access(struct dv_qp *qp)
 void dv_rc_reset(struct dv_qp *qp)
 {
     close_core(qp);
-    qp->rc->lost = qp->rc->left = false;
+    qp->rc->lost = qp->rc->closed_there = false;
     dv_rc_queues_forget(qp);
 }
 
@@ -330,9 +333,10 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
     struct dv_rc *rc = qp->rc;
     const struct ibv_wc wc = done->wc; /* it goes with what follows */
     close_core(qp);
-    rc->left = wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX;
-    if (rc->left)
-        dv_rc_queues_closed(qp, (uint32_t)wc.wr_id);
+    enum ibv_wc_status unsendable = IBV_WC_SUCCESS;
+    rc->closed_there = wc.status == IBV_WC_SUCCESS && wc.wr_id <= UINT32_MAX;
+    if (rc->closed_there)
+        unsendable = dv_rc_queues_closed(qp, (uint32_t)wc.wr_id);
     tell_fault(qp, &wc);
     if (wc.status == IBV_WC_REM_OP_ERR && wc.wc_flags & DIWARP_WC_TERMINATED_HERE &&
         wc.vendor_err != NO_RECEIVE)
@@ -340,13 +344,15 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
              wc.vendor_err == TOO_LONG ? IBV_WC_LOC_LEN_ERR : IBV_WC_WR_FLUSH_ERR);
     else if (wc.status == IBV_WC_REM_OP_ERR && !(wc.wc_flags & DIWARP_WC_TERMINATED_HERE))
         dv_rc_fail(qp, status_of(wc.vendor_err));
-    else if (rc->left)
-        limit_wait(qp); /* over InfiniBand it would answer no more: nobody is told before that */
+    else if (unsendable)
+        dv_rc_fail(qp, unsendable);
+    else if (rc->closed_there)
+        limit_wait(qp); /* over InfiniBand the other side would be silent from now on */
     else if (rc->send_count)
         dv_rc_fail(qp,
                    wc.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
     else
-        rc->lost = true; /* likewise */
+        rc->lost = true; /* the program is told when it sends, as over InfiniBand */
 }
 
 static void fail_if(struct dv_qp *qp, enum ibv_wc_status status)

@@ -29,8 +29,8 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status);
 
 /* One that dv_rc_check_send() has found good. */
 void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
-/* Fails those whose other side has not been ready in time. */
-void dv_rc_expire(struct dv_context *context);
+/* Fails those whose other side has been silent for too long. traffic: something has just come. */
+void dv_rc_expire(struct dv_context *context, bool traffic);
 /* What diwarp completed, of this queue pair; or a call for one of the context. */
 void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 void dv_rc_called(struct dv_context *context, const struct diwarp_wc *call);

@@ -135,11 +135,25 @@ static void count_messages(struct dv_rc *rc, struct dv_rc_send *send)
     send->messages = rc->messages;
 }
 
+/* What needs no other side, of the oldest: binds and invalidations, and faults of this side. */
+static enum ibv_wc_status end_local(struct dv_qp *qp)
+{
+    while (qp->rc->send_count && dv_mw_is_request(&send_at(qp, 0)->wr)) {
+        if (send_at(qp, 0)->failed)
+            return send_at(qp, 0)->failed;
+        pop_send(qp, IBV_WC_SUCCESS);
+    }
+    return qp->rc->send_count && send_at(qp, 0)->keyless ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}
+
 /* Hands to diwarp what it takes. Why the oldest cannot be sent, or IBV_WC_SUCCESS. */
 static enum ibv_wc_status hand_over(struct dv_qp *qp)
 {
     struct dv_rc *rc = qp->rc;
     const uint32_t before = rc->handed;
+    const enum ibv_wc_status fault = rc->closed_there ? end_local(qp) : IBV_WC_SUCCESS;
+    if (fault)
+        return fault;
     while (rc->core && !rc->unsendable && rc->handed < rc->send_count) {
         struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
@@ -303,12 +317,13 @@ enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc
     return hand_over(qp);
 }
 
-void dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken)
+enum ibv_wc_status dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken)
 {
     const struct dv_rc *rc = qp->rc;
     while (rc->handed && rc->first_send < rc->refused && !responds(&send_at(qp, 0)->wr) &&
            (int32_t)(taken - send_at(qp, 0)->messages) >= 0)
         pop_send(qp, IBV_WC_SUCCESS);
+    return hand_over(qp);
 }
 
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)

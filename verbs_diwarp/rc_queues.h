@@ -28,15 +28,15 @@ struct dv_rc_send {
 
 struct dv_rc {
     struct dv_qp *qp;
-    LIST_ENTRY(dv_rc) link; /* in context.unconnected, if fail_at_ns */
+    LIST_ENTRY(dv_rc) link; /* in context.waiting, if fail_at_ns */
     uint64_t fail_at_ns;    /* 0: it has no Sends, or waits for ever */
     bool connected;
     struct diwarp_rc_qp *core; /* NULL: no connection */
     struct diwarp_rc_qp *loop; /* of one that is connected with itself: the end that receives */
     struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */
     struct dv_rc_caller caller;             /* whose that is */
-    bool lost; /* the connection broke, or could not be made: Sends fail */
-    bool left; /* the other side has closed it: Sends wait, as for one that is silent */
+    bool lost;         /* the connection broke, or could not be made: Sends fail */
+    bool closed_there; /* in order: what it has not taken waits, as for a card that is silent */
 
     struct dv_rc_send *sends; /* a ring */
     struct ibv_sge *sges;     /* cap.max_send_sge for each */
@@ -71,8 +71,9 @@ void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest Send and receive with these statuses, the others flushed. */
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status,
                         enum ibv_wc_status recv_status);
-/* The other side has closed in order, and had taken so many messages: these are done. */
-void dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken);
+/* The other side has closed in order, and had taken so many messages: these are done. As
+ * dv_rc_queues_send(). */
+enum ibv_wc_status dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken);
 /* As dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
 

@@ -45,8 +45,8 @@ struct dv_recv *dv_recvs_next(const struct dv_recvs *recvs)
     return recvs->free_count ? &recvs->places[recvs->free_places[recvs->free_count - 1]] : NULL;
 }
 
-/* No region goes on past the last address, whatever has that key. */
-static const struct ibv_sge nowhere = {.addr = UINT64_MAX, .lkey = 1};
+/* In no region, whatever its key: two bytes from the last address on. */
+static const struct ibv_sge nowhere = {.addr = UINT64_MAX, .length = 2, .lkey = 1};
 
 struct ibv_sge *dv_recvs_keyed(const struct ibv_recv_wr *wr, struct ibv_sge *room)
 {
@@ -54,7 +54,8 @@ struct ibv_sge *dv_recvs_keyed(const struct ibv_recv_wr *wr, struct ibv_sge *roo
         return wr->sg_list;
     for (int i = 0; i < wr->num_sge; i++) {
         room[i] = wr->sg_list[i].lkey ? wr->sg_list[i] : nowhere;
-        room[i].length = wr->sg_list[i].length;
+        if (room[i].length < wr->sg_list[i].length)
+            room[i].length = wr->sg_list[i].length;
     }
     return room;
 }

@@ -16,8 +16,8 @@ void dv_recvs_post(struct dv_recvs *recvs, struct dv_recv *recv, const struct ib
 void dv_recvs_release(struct dv_recvs *recvs, struct dv_recv *recv);
 
 /* The elements that diwarp is given of a receive of RC or an SRQ: where one has no key, which would
- * be any memory to diwarp, another that is refused when a message comes for it. `room` is for
- * DV_MAX_SGE of them. */
+ * be any memory to diwarp, an element of no region instead, which fails when a message comes for
+ * it. `room` is for DV_MAX_SGE of them. */
 struct ibv_sge *dv_recvs_keyed(const struct ibv_recv_wr *wr, struct ibv_sge *room);
 
 static inline uint32_t dv_recvs_place(const struct dv_recvs *recvs, const struct dv_recv *recv)

@@ -86,7 +86,7 @@ struct diwarp_rc_qp_attr {
     uint64_t rnr_timeout_ns; /* how long a Send may wait for a receive, while TCP holds back the
                               * sender; then Terminate (RFC 5041 7.1). UINT64_MAX: for ever */
     uint64_t rnr_timer_ns;   /* instead, once the other side has told how often it tries again
-                              * (diwarp_rc_set_rnr()): so long for each time, 20 ms at least */
+                              * (diwarp_rc_set_rnr()): so long for each time, in all 20 ms at least */
     uint64_t connect_timeout_ns; /* TCP and MPA set-up together; after diwarp_accept() until the
                                   * caller's first FPDU, which leaves when it polls; and again an
                                   * orderly close. UINT64_MAX: for ever */

@@ -72,8 +72,9 @@ struct dw_rc_startup {
  * below DW_RC_RNR_FOREVER, it tells how often the Sends behind it would be tried again. */
 #define DW_RC_RNR_TO      UINT64_C(0x524e522072657400) /* "RNR ret" */
 #define DW_RC_RNR_FOREVER 7u
-/* What a receiver gets at least to post the next receive, which a card's takes in a microsecond: it
- * may wait for a core. With a tenth fio, which asks for no retries, fails beside other programs. */
+/* What a receiver gets at least to post the next receive: its process may wait for a core. With a
+ * tenth fio, which asks for no retries, fails beside two programs that compute; ten times as much
+ * would keep a sender that wants to know it at once. */
 #define DW_RC_RNR_LEAST_NS 20000000u
 /* Likewise, with this TO, plus a number modulo 2^32: before the stream ends, how many messages have
  * been taken: Sends, Writes that name something, immediate data, requests of reads and atomics. */

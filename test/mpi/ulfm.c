@@ -156,7 +156,8 @@ static const struct scene {
     {.name = "accumulate", .survive = accumulates, .one_sided = true},
     {.name = "connection", .survive = meets_across, .shares = true, .connects = true},
 };
-/* Open MPI 6.0.0rc2 connects nobody with --with-ft, over tcp neither: it lacks iagree for that. */
+/* Not the last one on Open MPI 6.0.0rc2, which with --with-ft makes no connections, over tcp
+ * neither: none of its collective components has MPIX_Comm_iagree for them. */
 #define SCENES (sizeof scenes / sizeof *scenes - (OMPI_MAJOR_VERSION >= 6))
 
 /* ---- killing -----------------------------------------------------------------------------------

@@ -240,7 +240,10 @@ static void rc_protocol__the_other_side_tells_its_retries(void **state)
         send_segment(&f, &(struct dw_ddp_header){.last = true, .opcode = 3, .msn = 1}, "abc", 3);
         poll_some(&f);
         assert_int_equal(f.end.disconnects, 0);
-        f.net.now_ns += retries * 100 * MS + 50 * MS;
+        f.net.now_ns += (retries ? retries * 100 * MS : 20 * MS) - MS;
+        poll_some(&f);
+        assert_int_equal(f.end.disconnects, 0);
+        f.net.now_ns += 2 * MS;
         if (retries < 7)
             expect_terminate(&f, 0x1202);
         poll_some(&f);

@@ -86,7 +86,8 @@ static void cq_ex__tells_all(void **state)
     assert_int_equal(ibv_wc_read_slid(cq) + ibv_wc_read_sl(cq) + ibv_wc_read_dlid_path_bits(cq), 0);
     assert_true(ibv_wc_read_completion_ts(cq) >= (uint64_t)values.raw_clock.tv_nsec);
     const uint64_t read_ns = ibv_wc_read_completion_wallclock_ns(cq);
-    assert_true(read_ns + 1000000000u > wall_ns && read_ns < clock_ns(CLOCK_REALTIME) + 1000000000u);
+    assert_true(read_ns + 1000000000u > wall_ns &&
+                read_ns < clock_ns(CLOCK_REALTIME) + 1000000000u);
     assert_int_equal(ibv_next_poll(cq), ENOENT);
     ibv_end_poll(cq);
     close_with(end, cq);
