@@ -35,9 +35,7 @@
 #define DW_RC_TRAIN_FPDUS  64
 #define DW_RC_TRAIN_PIECES 1024 /* UIO_MAXIOV */
 /* A payload up to this is copied beside its header also without CRC: half of it makes pieces of
- * their own of what is cheaper to copy, twice as much copies what is not. With CRC, where all is
- * copied, a train has 64 times as much: half takes a call more each, twice as much leaves the
- * caches. */
+ * their own of what is cheaper to copy, twice as much copies what is not. */
 #define DW_RC_COPY_BYTES 2048
 
 /* Elements of a gather or scatter list, at most. */
@@ -57,8 +55,10 @@ struct dw_rc_train {
     unsigned count;
     struct dw_rc_cursor after[DW_RC_TRAIN_FPDUS]; /* each FPDU */
     struct iovec pieces[DW_RC_TRAIN_PIECES];
-    uint8_t room[DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64)];
+    uint8_t room[DW_RC_STAGE_BYTES]; /* of what is copied */
 };
+_Static_assert(DW_RC_STAGE_BYTES >= DW_RC_TRAIN_FPDUS * (DW_RC_COPY_BYTES + 64),
+               "a train of short FPDUs");
 
 /* The RC side of a CQ. */
 struct dw_rc {

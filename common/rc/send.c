@@ -14,8 +14,8 @@
 #include "common/rc/qp.h"
 #include "common/wire/bytes.h"
 
-/* Trains, up to 2 MiB (1 with CRC), that a QP sends before others have their turn: half as many
- * cost a call more each, twice as many make others wait twice as long. */
+/* Trains, up to 2 MiB, that a QP sends before others have their turn: half as many cost a call more
+ * each, twice as many make others wait twice as long. */
 #define TRAINS_PER_FLUSH 8
 
 /* ---- building ---- */
