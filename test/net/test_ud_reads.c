@@ -254,11 +254,12 @@ static void ud_request__greedy_source__leaves_room(void **state)
 
 /* ---- what ends it --------------------------------------------------------------------------- */
 
-/* A run sends part of an answer; all of it, perhaps, after its process was long without a core:
- * then there is another read. */
+/* A run sends part of an answer; all of it, perhaps, where none has run for long, as when its
+ * process was without a core: then there is another read. */
 static void answer_in_part(struct pair *pair)
 {
     for (unsigned i = 0; i < 100; i++) {
+        node_poll(&pair->b);
         const uint64_t before = pair->b.counters->tx_bytes;
         assert_int_equal(post_read(pair, sizeof buf_b, 1, 0), 0);
         RUN_UNTIL(pair->b.counters->tx_bytes > before, &pair->b);
