@@ -12,6 +12,20 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
+/* ob1 numbers its messages to a rank by 16 bits, here in their headers, and puts those in order
+ * that overtake each other; but where some are of both sides of the number's rollover it loses its
+ * place, or takes one for another (append_frag_to_ordered_list(), in 4.1 to 6.0). So none overtakes
+ * the one that begins anew. */
+static bool begins_anew(uint32_t tag, const void *header, size_t bytes)
+{
+    enum { NUMBER_AT = 12, FIRST_TAG = MCA_BTL_TAG_PML + 1, LAST_TAG = MCA_BTL_TAG_PML + 3 };
+    uint16_t number;
+    if (tag < FIRST_TAG || tag > LAST_TAG || bytes < NUMBER_AT + sizeof number)
+        return false;
+    memcpy(&number, (const char *)header + NUMBER_AT, sizeof number);
+    return !number;
+}
+
 /* What is in place leaves the user's buffer now, or, as what is packed, once there is room. Over RC
  * the header leads the payload; over RD the tag is immediate data. */
 static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_work *work)
@@ -32,9 +46,11 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                .imm_data = frag->header[0]},
         .ah = work->endpoint->ah,
     };
+    if (!lead && begins_anew(frag->header[0], segments[0].seg_addr.pval, segments[0].seg_len))
+        wr.wr.send_flags |= IBV_SEND_FENCE;
     if (wr.wr.num_sge > 1) {
         struct diwarp_send_wr now = wr;
-        now.wr.send_flags = IBV_SEND_INLINE;
+        now.wr.send_flags = IBV_SEND_INLINE | (wr.wr.send_flags & IBV_SEND_FENCE);
         if (OPAL_LIKELY(!module->transport->post_send(module, work->endpoint, &now)))
             return 1;
     }
@@ -192,7 +208,9 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(tag == MCA_BTL_DIWARP_TAG_FIN) &&
         release_capture(module, endpoint, header, header_size))
         return OPAL_SUCCESS;
-    unsigned char *room = diwarp_send_reserve(module->qp, endpoint->ah, size);
+    unsigned char *room = endpoint->waiting || begins_anew(tag, header, header_size)
+                              ? NULL
+                              : diwarp_send_reserve(module->qp, endpoint->ah, size);
     if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (descriptor)

@@ -517,6 +517,7 @@ MPI_TESTS = \
 	test/mpi/random_traffic \
 	test/mpi/rare_polls \
 	test/mpi/refused \
+	test/mpi/rollover \
 	test/mpi/scheduling \
 	test/mpi/spawn \
 	test/mpi/steady \
@@ -537,6 +538,9 @@ test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
 test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_busy_rank_LDADD = $(MPI_LIBS)
+
+test_mpi_rollover_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_rollover_LDADD = $(MPI_LIBS)
 
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)

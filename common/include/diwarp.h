@@ -460,11 +460,12 @@ struct diwarp_send_wr {
 /* RD: 0, or 1 as DIWARP_SEND_BUFFERED says. IBV_SEND_INLINE: copied now, or -EAGAIN, or -EMSGSIZE
  * where only a post without it takes so long a message. -ENOMEM: the send queue to this peer is
  * full; the end of a request to it makes room. -EHOSTUNREACH: the peer is gone. -EINVAL: malformed,
- * or IBV_SEND_FENCE, which only RC knows; -EMSGSIZE: too long; -EACCES: a local key without the
+ * or IBV_SEND_FENCE on what is no Send; -EMSGSIZE: too long; -EACCES: a local key without the
  * right. Unsignaled requests complete only if they fail; Sends already copied do not even then, for
- * DIWARP_WC_PEER_GONE says it. A Send has succeeded when the peer's process has it, with or without
- * the QP that it is for. The memory of sg_list must stay until the completion, unless
- * INLINE or BUFFERED. */
+ * DIWARP_WC_PEER_GONE says it. Messages may overtake each other: a Send with IBV_SEND_FENCE, and
+ * what is posted behind it, comes after all Sends posted to the peer before. A Send has
+ * succeeded when the peer's process has it, with or without the QP that it is for. The memory of
+ * sg_list must stay until the completion, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 /* UD: RD delivers in place. Up to 32 elements, as in Sends of UD. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

@@ -53,6 +53,7 @@ static int post_send(const struct post *post)
     const bool signaled = work->signaled;
     work->signaled = signaled && !buffered;
     work->buffered = buffered;
+    work->fence = wr->send_flags & IBV_SEND_FENCE;
     const int rc = dw_send_posted(peer, work, wr->send_flags & IBV_SEND_INLINE, post->now_ns);
     if (rc)
         return rc;
@@ -207,8 +208,8 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     const struct dw_ends ends = {.qp = qp, .qpns = {.here = qp->num, .there = ah->qpn}};
     struct dw_handle *handle = dw_handle_of_ah(ah);
     const unsigned kind = (unsigned)wr->opcode;
-    if (wr->send_flags & IBV_SEND_FENCE || kind >= sizeof kinds / sizeof *kinds ||
-        !kinds[kind].post)
+    if (kind >= sizeof kinds / sizeof *kinds || !kinds[kind].post ||
+        (wr->send_flags & IBV_SEND_FENCE && kinds[kind].post != post_send))
         return -EINVAL;
     if (handle->state == DW_PEER_GONE || handle->state == DW_PEER_DOOMED)
         return -EHOSTUNREACH;

@@ -180,6 +180,7 @@ struct dw_work {
     bool buffered;            /* complete when copied */
     bool answer;              /* to the peer's requests */
     bool refusal;             /* the ABORT of a small write */
+    bool fence;               /* begins once all before it is acknowledged */
     struct dw_ddp_header ddp; /* of its first segment */
     bool atomic;              /* it ends with its response, which tells the id, and `result` */
     uint64_t *result;         /* or NULL */

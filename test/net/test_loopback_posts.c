@@ -26,11 +26,11 @@ static void rd__posts_are_checked(void **state)
 
     assert_int_equal(diwarp_post_send(a->qp, &wr), -EACCES); /* beyond the region */
     sge.length = 100;
+    assert_int_equal(diwarp_post_send(a->qp, &wr), 0);
+    wr.wr.opcode = IBV_WR_RDMA_READ;
     wr.wr.send_flags = IBV_SEND_FENCE;
     assert_int_equal(diwarp_post_send(a->qp, &wr), -EINVAL);
     wr.wr.send_flags = 0;
-    assert_int_equal(diwarp_post_send(a->qp, &wr), 0);
-    wr.wr.opcode = IBV_WR_RDMA_READ;
     assert_int_equal(diwarp_post_send(a->qp, &wr), -EACCES); /* no LOCAL_WRITE */
     wr.wr.opcode = IBV_WR_SEND;
     wr.wr.num_sge = 5;

@@ -392,6 +392,55 @@ static void send__lost_on_a_path_longer_than_the_time_out(void **state)
     free(data);
 }
 
+/* Of 200 Sends each tenth has a fence. */
+enum { FENCED_SENDS = 200, FENCE_EACH = 10, FENCED_BYTES = 6000 };
+
+static void post_with_fences(struct fixture *f, uint8_t *data, uint32_t bytes)
+{
+    for (uint64_t i = 0; i < FENCED_SENDS; i++) {
+        const unsigned flags = i % FENCE_EACH ? 0 : IBV_SEND_FENCE;
+        assert_int_equal(fixture_post(f, 0, 1, i, IBV_WR_SEND_WITH_IMM, flags, data, bytes, NULL),
+                         0);
+    }
+}
+
+/* Of the Sends that came: how many overtook another; all since a fence come after all before it. */
+static unsigned count_overtaking(const struct fixture *f)
+{
+    unsigned last = 0, came = 0, overtaking = 0;
+    for (unsigned i = 0; i < f->wc_count; i++) {
+        if (f->wc_node[i] != 1 || f->wcs[i].wc.opcode != IBV_WC_RECV)
+            continue;
+        const unsigned number = f->wcs[i].wc.imm_data;
+        assert_int_equal(number / FENCE_EACH, came / FENCE_EACH);
+        overtaking += number < last;
+        last = number;
+        came++;
+    }
+    assert_int_equal(came, FENCED_SENDS);
+    return overtaking;
+}
+
+static void send__fence__what_was_before_comes_before(void **state)
+{
+    (void)state;
+    uint8_t *data = fixture_payload(1, FENCED_BYTES);
+    unsigned overtaking = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct fixture *f = fixture_new();
+        uint64_t random = seed;
+        sim_config_init(&f->config, seed);
+        sim_impairment_draw(&f->config.impairment, &random);
+        fixture_open(f);
+        post_with_fences(f, data, seed % 4 ? 600 : FENCED_BYTES);
+        fixture_run(f, 600 * SECOND);
+        overtaking += count_overtaking(f);
+        fixture_close(f);
+    }
+    assert_true(overtaking > 100); /* between fences */
+    free(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +458,7 @@ int main(void)
         cmocka_unit_test(send__long__inline_beyond_the_window__refused_whole),
         cmocka_unit_test(send__long__many__all_in_order),
         cmocka_unit_test(send__lost_before_reads_without_end),
+        cmocka_unit_test(send__fence__what_was_before_comes_before),
         cmocka_unit_test(send__lost_on_a_path_longer_than_the_time_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
