@@ -286,18 +286,24 @@ static void rc__is_received_a_moment_later(void **state)
     pair_close(pair);
 }
 
-/* Nobody is told before he sends. */
-static void rc__other_side_is_destroyed(void **state)
+/* Side 1 took a Send before. */
+static void connect_and_destroy_other(struct pair *pair)
 {
-    (void)state;
-    struct pair *pair = pair_open(false);
-    pair->timeout = 10;
     pair_connect(pair, ALL_ACCESS);
     pair_receive(pair, 1, 5);
     pair_post(pair, 0, IBV_WR_SEND, 1, 8);
     assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
     assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
     pair->qp[1] = NULL;
+}
+
+/* Nobody is told before he sends. */
+static void rc__other_side_is_destroyed(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair->timeout = 10;
+    connect_and_destroy_other(pair);
     pair_receive(pair, 0, 6);
     assert_empty(pair->recv_cq[0]);
     assert_int_equal(state_of(pair->qp[0]), IBV_QPS_RTS);
@@ -313,12 +319,7 @@ static void rc__other_side_is_waited_for(void **state)
 {
     (void)state;
     struct pair *pair = pair_open(false);
-    pair_connect(pair, ALL_ACCESS);
-    pair_receive(pair, 1, 5);
-    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
-    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
-    pair->qp[1] = NULL;
+    connect_and_destroy_other(pair);
     pair_post(pair, 0, IBV_WR_SEND, 2, 8);
     assert_empty(pair->send_cq[0]);
     assert_int_equal(state_of(pair->qp[0]), IBV_QPS_RTS);
@@ -333,12 +334,7 @@ static void rc__other_side_is_gone__wrong_local_key(void **state)
     struct ibv_sge sge = {(uintptr_t)pair->memory[0], 8, 0};
     struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
     struct ibv_send_wr *bad;
-    pair_connect(pair, ALL_ACCESS);
-    pair_receive(pair, 1, 5);
-    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
-    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
-    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
-    pair->qp[1] = NULL;
+    connect_and_destroy_other(pair);
     assert_empty(pair->send_cq[0]);
     assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
     assert_done(pair->send_cq[0], 2, IBV_WC_LOC_PROT_ERR);
