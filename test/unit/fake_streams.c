@@ -89,6 +89,8 @@ static ssize_t fake_send(struct dw_stream *base, const struct iovec *iov, unsign
         return -EPIPE;
     if (stream->net->send_error)
         return stream->net->send_error;
+    if (stream->net->changing)
+        ++*stream->net->changing;
     size_t n = total(iov, count);
     if (n > room(stream))
         n = room(stream);

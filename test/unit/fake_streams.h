@@ -18,7 +18,8 @@ struct fake_net {
     uint64_t cut;        /* no read crosses this position of a stream; 0: none */
     uint32_t room_bytes; /* in flight per direction */
     uint32_t emss;
-    int send_error; /* of every send call; 0: none */
+    int send_error;    /* of every send call; 0: none */
+    uint8_t *changing; /* its owner stores there before each send call; NULL: nowhere */
     uint64_t now_ns;
     struct fake_stream *listeners[FAKE_LISTENERS];
     unsigned listener_count;

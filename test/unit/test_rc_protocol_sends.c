@@ -101,6 +101,37 @@ static void rc_sends__no_memory_for_a_read(void **state)
     close_end(&f);
 }
 
+/* What the CRC is of is what goes, whatever is stored there meanwhile: by a virtual machine that
+ * goes on while its memory is taken to another host, or by the owner of a region, who is not told
+ * of reads. */
+static void rc_sends__memory_that_changes(void **state)
+{
+    (void)state;
+    enum { BYTES = 3000 }; /* short ones are copied anyway */
+    static uint8_t memory[BYTES], payload[BYTES], body[DW_READ_REQUEST_STREAM_BYTES];
+    struct forged f;
+    struct dw_ddp_header ddp;
+
+    open_forged(&f, false);
+    send_rtr(&f);
+    struct diwarp_mr *mr = diwarp_reg_mr(f.end.pd, memory, BYTES, RIGHTS);
+    f.net.changing = memory + BYTES / 2;
+    assert_int_equal(rc_post(&f.end, IBV_WR_SEND, memory, BYTES, 0, 1, NULL, 0), 0);
+    assert_int_equal(read_segment(&f, &ddp, payload), BYTES);
+    assert_int_equal(rc_post(&f.end, IBV_WR_RDMA_WRITE, memory, BYTES, 0, 2, mr, 0), 0);
+    assert_int_equal(read_segment(&f, &ddp, payload), BYTES);
+    const struct dw_read_request request = {
+        .size = BYTES, .source_stag = mr->stag, .source_to = (uintptr_t)memory};
+    dw_read_request_put_stream(body, &request);
+    ddp = (struct dw_ddp_header){
+        .last = true, .opcode = DW_RDMAP_READ_REQUEST, .qn = DW_QN_REQUEST, .msn = 1};
+    send_segment(&f, &ddp, body, sizeof body);
+    assert_int_equal(read_segment(&f, &ddp, payload), BYTES);
+    assert_int_equal(memory[BYTES / 2], 3);
+    diwarp_dereg_mr(mr);
+    close_end(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +139,7 @@ int main(void)
         cmocka_unit_test(rc_sends__lazy_ones_leave_with_a_flush),
         cmocka_unit_test(rc_sends__memory_that_is_not_there),
         cmocka_unit_test(rc_sends__no_memory_for_a_read),
+        cmocka_unit_test(rc_sends__memory_that_changes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

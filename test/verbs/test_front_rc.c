@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -398,38 +397,6 @@ static void rc__another_program_listens(void **state)
     close(fd);
 }
 
-struct storer {
-    uint8_t *memory;
-    bool stop;
-};
-
-static void *store_without_end(void *arg)
-{
-    volatile uint8_t *memory = ((struct storer *)arg)->memory;
-    for (unsigned i = 0; !__atomic_load_n(&((struct storer *)arg)->stop, __ATOMIC_RELAXED); i++)
-        memory[i % 40000] = (uint8_t)i;
-    return NULL;
-}
-
-/* As QEMU writes the memory of a machine that goes on: some bytes are old, some new, but they
- * arrive. */
-static void rc__writes_memory_that_changes(void **state)
-{
-    (void)state;
-    struct pair *pair = pair_open(false);
-    struct storer storer = {.memory = pair->memory[0]};
-    pthread_t thread;
-    pair_connect(pair, ALL_ACCESS);
-    assert_int_equal(pthread_create(&thread, NULL, store_without_end, &storer), 0);
-    for (unsigned i = 0; i < 1000; i++) {
-        pair_post(pair, 0, IBV_WR_RDMA_WRITE, i, 40000);
-        assert_done(pair->send_cq[0], i, IBV_WC_SUCCESS);
-    }
-    __atomic_store_n(&storer.stop, true, __ATOMIC_RELAXED);
-    pthread_join(thread, NULL);
-    pair_close(pair);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,7 +412,6 @@ int main(void)
         cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
         cmocka_unit_test(rc__is_called_while_there_is_one),
         cmocka_unit_test(rc__another_program_listens),
-        cmocka_unit_test(rc__writes_memory_that_changes),
         cmocka_unit_test(srq__limit_and_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
