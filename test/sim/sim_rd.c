@@ -154,6 +154,7 @@ static int post_wr(struct sim_node *node, struct sim_rd *rd, struct sim_rd_op *o
     if (op->kind == SIM_RD_SEND) {
         wr->opcode = op->imm ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
         wr->imm_data = op->id;
+        wr->send_flags |= op->fence ? IBV_SEND_FENCE : 0;
         wr->send_flags |= op->way == SIM_RD_INLINE ? IBV_SEND_INLINE : 0;
         wr->send_flags |= op->way == SIM_RD_BUFFERED ? DIWARP_SEND_BUFFERED : 0;
     } else if (op->kind == SIM_RD_READ || op->kind == SIM_RD_WRITE) {
@@ -221,6 +222,7 @@ static void on_receive(struct sim_node *node, const struct diwarp_wc *wc)
     if (op->delivered)
         sim_fail(world, "op %u: delivered twice", op->id);
     op->delivered = true;
+    sim_rd_check_fences(rd_of(world), op);
     if (!world->failed && !sim_pattern_matches(id, skip, data + skip, op->bytes - skip))
         sim_fail(world, "op %u: wrong bytes", op->id);
 }

@@ -31,7 +31,7 @@ struct sim_rd_op {
     uint32_t id; /* index + 1: wr_id, immediate, payload number */
     unsigned node, target;
     uint32_t bytes;
-    bool signaled, imm, hold;
+    bool signaled, imm, hold, fence;
     uint32_t release_bytes;     /* 0, or at least 4 */
     uint64_t post_ns, delay_ns; /* delay: until the release, or the deregistration */
     uint64_t remote_offset;
@@ -96,5 +96,7 @@ bool sim_rd_run(uint64_t seed, char *failure, size_t failure_bytes);
 bool sim_rd_auth_run(uint64_t seed, char *failure, size_t failure_bytes);
 /* sim_rd_judge.c: after all has come to rest. */
 void sim_rd_judge(struct sim_rd *rd);
+/* Whether what was posted before a fence has come before this Send, which was posted since. */
+void sim_rd_check_fences(struct sim_rd *rd, const struct sim_rd_op *op);
 
 #endif

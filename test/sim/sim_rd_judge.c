@@ -119,6 +119,19 @@ static void judge_word(struct sim_rd *rd, unsigned target, unsigned word)
                  (unsigned long long)value);
 }
 
+void sim_rd_check_fences(struct sim_rd *rd, const struct sim_rd_op *op)
+{
+    bool fenced = false;
+    for (unsigned i = op->id; i-- > 0;) {
+        const struct sim_rd_op *before = &rd->ops[i];
+        if (before->kind != SIM_RD_SEND || before->node != op->node || before->target != op->target)
+            continue;
+        if (fenced && !before->delivered)
+            sim_fail(&rd->world, "op %u has overtaken op %u, and a fence", op->id, before->id);
+        fenced |= before->fence;
+    }
+}
+
 void sim_rd_judge(struct sim_rd *rd)
 {
     for (unsigned i = 0; i < rd->op_count; i++)

@@ -88,6 +88,7 @@ static void plan_send(struct sim_rd *rd, struct sim_rd_op *op)
     bool short_only = op->way == SIM_RD_RESERVE || (op->way == SIM_RD_INLINE && percent(rd, 50));
     op->bytes = plan_bytes(rd, short_only ? 1000 : rd->config.qp.max_msg_bytes);
     op->signaled = op->way != SIM_RD_RESERVE && percent(rd, 50);
+    op->fence = op->way != SIM_RD_RESERVE && percent(rd, 10);
     /* Without an immediate, the payload says which it is. */
     op->imm = op->way == SIM_RD_RESERVE || op->bytes < 4 || percent(rd, 50);
 }
