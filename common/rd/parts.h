@@ -86,6 +86,8 @@ struct dw_work *dw_work_find(const struct dw_peer *peer, uint32_t record_id, boo
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
+/* The same, but that it leaves with the next run, or with what is posted before that. */
+void dw_send_work_next_run(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* The same of a request; inlined: all of it is copied now or not at all: -EAGAIN, or -EMSGSIZE when
  * it is too long for that. */
 int dw_send_posted(struct dw_peer *peer, struct dw_work *work, bool inlined, uint64_t now_ns);
@@ -182,10 +184,11 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in);
 bool dw_rdma_on_control(const struct dw_incoming *in);
 bool dw_rdma_on_atomic_request(const struct dw_incoming *in);
 bool dw_rdma_on_atomic_response(const struct dw_incoming *in);
-/* Queues a COMPLETE, or an ABORT; refusal: of a small write. Where there is no room the peer is
- * doomed, for it would wait for ever: -ENOMEM. */
+/* Queues a COMPLETE, or an ABORT; refusal: of a small write; awaited: it leaves at once. Where
+ * there is no room the peer is doomed, for it would wait for ever: -ENOMEM. */
 int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
-                   const struct dw_record_control *control, bool refusal, uint64_t now_ns);
+                   const struct dw_record_control *control, bool refusal, bool awaited,
+                   uint64_t now_ns);
 enum dw_ending {
     DW_END_QUIETLY,
     DW_END_IN_ERROR,  /* with completions; the peer is gone */

@@ -42,14 +42,18 @@ static struct dw_work *answer(struct dw_peer *peer, struct dw_qpns qpns,
 }
 
 int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
-                   const struct dw_record_control *control, bool refusal, uint64_t now_ns)
+                   const struct dw_record_control *control, bool refusal, bool awaited,
+                   uint64_t now_ns)
 {
     struct dw_work *work = answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, refusal,
                                   DW_RECORD_CONTROL_BYTES + control->release_bytes);
     if (!work)
         return -ENOMEM;
     dw_record_control_put(work->own, control);
-    dw_send_work(peer, work, now_ns);
+    if (awaited)
+        dw_send_work(peer, work, now_ns);
+    else
+        dw_send_work_next_run(peer, work, now_ns);
     return 0;
 }
 
@@ -62,7 +66,7 @@ static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, b
         .id = id,
     };
     if (dw_peer_is_live(peer))
-        (void)dw_rdma_answer(peer, qpns, &control, refusal, now_ns);
+        (void)dw_rdma_answer(peer, qpns, &control, refusal, true, now_ns);
 }
 
 /* In the sequenced stream, which loses nothing; what the sink asks for again goes as a record. */

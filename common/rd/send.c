@@ -346,6 +346,15 @@ void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
     after_append(peer, now_ns);
 }
 
+void dw_send_work_next_run(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns)
+{
+    peer->at_once = false;
+    dw_list_append(&peer->pending, &work->link);
+    copy_pending(peer, now_ns);
+    if (peer->open)
+        dw_peer_look_again(peer);
+}
+
 int dw_send_posted(struct dw_peer *peer, struct dw_work *work, bool inlined, uint64_t now_ns)
 {
     if (!inlined) {

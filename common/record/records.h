@@ -43,10 +43,10 @@ struct dw_record_ops {
     /* A STATUS, which may be lost; as dw_datagrams_send(). */
     int (*send_status)(struct dw_record_peer *peer, struct dw_qpns qpns, uint8_t way,
                        const struct dw_record_control *status);
-    /* A COMPLETE or ABORT, exactly once. -ENOMEM: the peer, which would wait for ever, is failed.
-     */
+    /* A COMPLETE or ABORT, exactly once, with the next run unless it is awaited. -ENOMEM: the peer,
+     * which would wait for ever, is failed. */
     int (*send_answer)(struct dw_record_peer *peer, struct dw_qpns qpns,
-                       const struct dw_record_control *answer, uint64_t now_ns);
+                       const struct dw_record_control *answer, bool awaited, uint64_t now_ns);
     /* The wait before the peer is asked again, after so many in vain. */
     uint64_t (*rto_ns)(const struct dw_record_peer *peer, unsigned backoff);
     /* A record was begun, or goes on: something is to come from the peer. */
