@@ -12,18 +12,39 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
-/* ob1 numbers its messages to a rank by 16 bits, here in their headers, and puts those in order
- * that overtake each other; but where some are of both sides of the number's rollover it loses its
- * place, or takes one for another (append_frag_to_ordered_list(), in 4.1 to 6.0). So none overtakes
- * the one that begins anew. */
-static bool begins_anew(uint32_t tag, const void *header, size_t bytes)
+/* ob1's number of a message, hdr_seq of its mca_pml_ob1_match_hdr_t, which leads MATCH, RNDV and
+ * RGET, and in Open MPI 5.0 and later follows a mca_pml_ob1_cid_hdr_t. Negative: it has none. */
+static int32_t number_of(uint32_t tag, const void *header, size_t bytes)
 {
-    enum { NUMBER_AT = 12, FIRST_TAG = MCA_BTL_TAG_PML + 1, LAST_TAG = MCA_BTL_TAG_PML + 3 };
+    enum {
+        MATCH = MCA_BTL_TAG_PML + 1,
+        RGET = MCA_BTL_TAG_PML + 3,
+        CID = MCA_BTL_TAG_PML + 10,
+        CID_BYTES = 32,
+        SEQ_AT = 12
+    };
+    const size_t at = tag == CID ? CID_BYTES + SEQ_AT : SEQ_AT;
     uint16_t number;
-    if (tag < FIRST_TAG || tag > LAST_TAG || bytes < NUMBER_AT + sizeof number)
-        return false;
-    memcpy(&number, (const char *)header + NUMBER_AT, sizeof number);
-    return !number;
+    if (((tag < MATCH || tag > RGET) && tag != CID) || bytes < at + sizeof number)
+        return -1;
+    memcpy(&number, (const char *)header + at, sizeof number);
+    return number;
+}
+
+/* The list in which ob1 keeps messages that come early goes wrong where it has numbers from before
+ * and from after their rollover, 65535 to 0 (append_frag_to_ordered_list(), in 4.1 to 6.0): a
+ * message is never matched, or in another's place. So what is posted before number 0 is to come
+ * before it; threads that post at the same time may still cross. On a communicator with
+ * mpi_assert_allow_overtaking all have the number 0. */
+static bool begins_anew(const mca_btl_base_endpoint_t *endpoint, int32_t number)
+{
+    return !number && !endpoint->unnumbered;
+}
+
+static void note_number(mca_btl_base_endpoint_t *endpoint, int32_t number)
+{
+    if (number >= 0)
+        endpoint->unnumbered = !number;
 }
 
 /* What is in place leaves the user's buffer now, or, as what is packed, once there is room. Over RC
@@ -46,7 +67,7 @@ static int frag_post(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp
                .imm_data = frag->header[0]},
         .ah = work->endpoint->ah,
     };
-    if (!lead && begins_anew(frag->header[0], segments[0].seg_addr.pval, segments[0].seg_len))
+    if (!lead && work->fence)
         wr.wr.send_flags |= IBV_SEND_FENCE;
     if (wr.wr.num_sge > 1) {
         struct diwarp_send_wr now = wr;
@@ -178,8 +199,12 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     mca_btl_diwarp_frag_t *frag = (mca_btl_diwarp_frag_t *)descriptor;
     const bool owned = descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     const bool calls_back = descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+    const mca_btl_base_segment_t *first = &frag->segments[0];
+    const int32_t number = number_of(tag, first->seg_addr.pval, first->seg_len);
     int rc = 1;
     frag->work.endpoint = endpoint;
+    frag->work.fence = begins_anew(endpoint, number);
+    note_number(endpoint, number);
     frag->header[0] = tag;
     /* What is ours to free, short, and of which nobody wants to hear. osc/pt2pt answers swaps by
      * blocking sends within a lock, and these must not make progress, which would take the same
@@ -187,8 +212,7 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     frag->work.buffered = owned && !calls_back && descriptor->des_segment_count == 1 &&
                           frag->list == &module->lists[MCA_BTL_DIWARP_FRAG_SMALL];
     if (tag != MCA_BTL_DIWARP_TAG_FIN ||
-        !release_capture(module, endpoint, frag->segments[0].seg_addr.pval,
-                         frag->segments[0].seg_len))
+        !release_capture(module, endpoint, first->seg_addr.pval, first->seg_len))
         rc = mca_btl_diwarp_work_post(module, &frag->work);
     if (OPAL_LIKELY(rc == 1))
         frag_end(module, frag, calls_back, OPAL_SUCCESS);
@@ -208,9 +232,11 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(tag == MCA_BTL_DIWARP_TAG_FIN) &&
         release_capture(module, endpoint, header, header_size))
         return OPAL_SUCCESS;
-    unsigned char *room = endpoint->waiting || begins_anew(tag, header, header_size)
-                              ? NULL
-                              : diwarp_send_reserve(module->qp, endpoint->ah, size);
+    const int32_t number = number_of(tag, header, header_size);
+    unsigned char *room = NULL;
+    if (OPAL_LIKELY(!begins_anew(endpoint, number) &&
+                    !__atomic_load_n(&endpoint->fence_waits, __ATOMIC_RELAXED)))
+        room = diwarp_send_reserve(module->qp, endpoint->ah, size);
     if (OPAL_UNLIKELY(!room)) {
         /* The caller packs and sends what it gets here; without, it prepares by itself. */
         if (descriptor)
@@ -218,6 +244,7 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     struct iovec iov = {.iov_base = room + header_size, .iov_len = payload_size};
+    note_number(endpoint, number);
     memcpy(room, header, header_size);
     if (payload_size > 0 && !opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &from);

@@ -27,6 +27,7 @@ static void append(struct mca_btl_diwarp_module *module, struct mca_btl_diwarp_w
         last->next = work;
     endpoint->waiting = work;
     endpoint->waiting_count++;
+    endpoint->fence_waits |= work->fence;
 }
 
 static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_module *module,
@@ -38,6 +39,7 @@ static struct mca_btl_diwarp_work *remove_first(struct mca_btl_diwarp_module *mo
         endpoint->waiting = NULL;
     else
         TAILQ_INSERT_AFTER(&module->waiting, work, work->next, turn);
+    endpoint->fence_waits &= work != last;
     TAILQ_REMOVE(&module->waiting, work, turn);
     endpoint->waiting_count--;
     return work;

@@ -18,6 +18,7 @@ struct mca_btl_diwarp_work {
     struct mca_btl_diwarp_work *next;  /* that waits for the endpoint; of the newest, the oldest */
     TAILQ_ENTRY(mca_btl_diwarp_work) turn; /* in module->waiting, while it is the oldest */
     LIST_ENTRY(mca_btl_diwarp_work) link;  /* of those that are posted and have not been told of */
+    bool fence;    /* what was posted before it comes before it, and what follows it */
     bool buffered; /* done for who posts it as soon as the core has it: what waits here needs us */
 };
 

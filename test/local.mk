@@ -539,9 +539,6 @@ test_mpi_async_progress_LDADD = $(MPI_LIBS)
 test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_busy_rank_LDADD = $(MPI_LIBS)
 
-test_mpi_rollover_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
-test_mpi_rollover_LDADD = $(MPI_LIBS)
-
 test_mpi_compute_gap_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_compute_gap_LDADD = $(MPI_LIBS)
 
@@ -591,6 +588,9 @@ test_mpi_descriptors_LDADD = $(MPI_LIBS)
 
 test_mpi_refused_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_refused_LDADD = $(MPI_LIBS)
+
+test_mpi_rollover_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_rollover_LDADD = $(MPI_LIBS)
 
 test_mpi_scheduling_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_scheduling_LDADD = $(MPI_LIBS)

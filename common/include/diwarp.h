@@ -463,9 +463,9 @@ struct diwarp_send_wr {
  * or IBV_SEND_FENCE on what is no Send; -EMSGSIZE: too long; -EACCES: a local key without the
  * right. Unsignaled requests complete only if they fail; Sends already copied do not even then, for
  * DIWARP_WC_PEER_GONE says it. Messages may overtake each other: a Send with IBV_SEND_FENCE, and
- * what is posted behind it, comes after all Sends posted to the peer before. A Send has
- * succeeded when the peer's process has it, with or without the QP that it is for. The memory of
- * sg_list must stay until the completion, unless INLINE or BUFFERED. */
+ * what is posted behind it while its QP is there, comes after all Sends posted to the peer before.
+ * A Send has succeeded when the peer's process has it, with or without the QP that it is for. The
+ * memory of sg_list must stay until the completion, unless INLINE or BUFFERED. */
 DIWARP_EXPORT int diwarp_post_send(struct diwarp_qp *qp, const struct diwarp_send_wr *wr);
 /* UD: RD delivers in place. Up to 32 elements, as in Sends of UD. */
 DIWARP_EXPORT int diwarp_post_recv(struct diwarp_qp *qp, const struct ibv_recv_wr *wr);

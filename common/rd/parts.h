@@ -86,11 +86,11 @@ struct dw_work *dw_work_find(const struct dw_peer *peer, uint32_t record_id, boo
 bool dw_work_detach(struct dw_peer *peer, struct dw_work *work);
 /* Queues a work, then copies what the window allows. Takes ownership. */
 void dw_send_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
-/* The same, but that it leaves with the next run, or with what is posted before that. */
-void dw_send_work_next_run(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* The same of a request; inlined: all of it is copied now or not at all: -EAGAIN, or -EMSGSIZE when
  * it is too long for that. */
 int dw_send_posted(struct dw_peer *peer, struct dw_work *work, bool inlined, uint64_t now_ns);
+/* As dw_send_work(), but that it leaves with the next run, or with what is posted before that. */
+void dw_send_work_next_run(struct dw_peer *peer, struct dw_work *work, uint64_t now_ns);
 /* Copies pending works into datagrams and sends what is full, or all that is open. */
 void dw_send_flush(struct dw_peer *peer, uint64_t now_ns);
 /* Completes the works that waited for an acknowledgement and are before `ack`; no writes while the
@@ -184,11 +184,15 @@ bool dw_rdma_on_write_segment(const struct dw_incoming *in);
 bool dw_rdma_on_control(const struct dw_incoming *in);
 bool dw_rdma_on_atomic_request(const struct dw_incoming *in);
 bool dw_rdma_on_atomic_response(const struct dw_incoming *in);
-/* Queues a COMPLETE, or an ABORT; refusal: of a small write; awaited: it leaves at once. Where
- * there is no room the peer is doomed, for it would wait for ever: -ENOMEM. */
+enum dw_answer {
+    DW_ANSWER_AWAITED,  /* leaves at once */
+    DW_ANSWER_REFUSAL,  /* the same, an ABORT of a small write */
+    DW_ANSWER_NEXT_RUN, /* leaves with the next run, or with what is posted before that */
+};
+/* Queues a COMPLETE, or an ABORT. Where there is no room the peer is doomed, for it would wait for
+ * ever: -ENOMEM. */
 int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
-                   const struct dw_record_control *control, bool refusal, bool awaited,
-                   uint64_t now_ns);
+                   const struct dw_record_control *control, enum dw_answer how, uint64_t now_ns);
 enum dw_ending {
     DW_END_QUIETLY,
     DW_END_IN_ERROR,  /* with completions; the peer is gone */

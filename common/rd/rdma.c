@@ -42,18 +42,18 @@ static struct dw_work *answer(struct dw_peer *peer, struct dw_qpns qpns,
 }
 
 int dw_rdma_answer(struct dw_peer *peer, struct dw_qpns qpns,
-                   const struct dw_record_control *control, bool refusal, bool awaited,
-                   uint64_t now_ns)
+                   const struct dw_record_control *control, enum dw_answer how, uint64_t now_ns)
 {
-    struct dw_work *work = answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, refusal,
-                                  DW_RECORD_CONTROL_BYTES + control->release_bytes);
+    struct dw_work *work =
+        answer(peer, qpns, DW_RDMAP_RECORD_CONTROL, DW_QN_RECORD, how == DW_ANSWER_REFUSAL,
+               DW_RECORD_CONTROL_BYTES + control->release_bytes);
     if (!work)
         return -ENOMEM;
     dw_record_control_put(work->own, control);
-    if (awaited)
-        dw_send_work(peer, work, now_ns);
-    else
+    if (how == DW_ANSWER_NEXT_RUN)
         dw_send_work_next_run(peer, work, now_ns);
+    else
+        dw_send_work(peer, work, now_ns);
     return 0;
 }
 
@@ -66,7 +66,8 @@ static void send_abort(struct dw_peer *peer, struct dw_qpns qpns, uint32_t id, b
         .id = id,
     };
     if (dw_peer_is_live(peer))
-        (void)dw_rdma_answer(peer, qpns, &control, refusal, true, now_ns);
+        (void)dw_rdma_answer(peer, qpns, &control, refusal ? DW_ANSWER_REFUSAL : DW_ANSWER_AWAITED,
+                             now_ns);
 }
 
 /* In the sequenced stream, which loses nothing; what the sink asks for again goes as a record. */

@@ -275,8 +275,8 @@ static bool copy_work(struct dw_peer *peer, struct dw_work *work, uint64_t now_n
     return true;
 }
 
-/* Whether a work is to wait for what was posted before it, which then leaves. */
-static bool is_held(struct dw_peer *peer, const struct dw_work *work, uint64_t now_ns)
+/* True: the work has a fence, and waits for what was posted before it, which leaves. */
+static bool hold_for_fence(struct dw_peer *peer, const struct dw_work *work, uint64_t now_ns)
 {
     if (!work->fence || work->copied)
         return false;
@@ -290,7 +290,7 @@ static void copy_pending(struct dw_peer *peer, uint64_t now_ns)
 {
     while (!dw_list_empty(&peer->pending)) {
         struct dw_work *work = dw_container(peer->pending.next, struct dw_work, link);
-        if (is_held(peer, work, now_ns))
+        if (hold_for_fence(peer, work, now_ns))
             return; /* an acknowledgement goes on */
         if (!copy_work(peer, work, now_ns)) {
             /* An acknowledgement, or a freed buffer, goes on. Kept back by the pool alone, with

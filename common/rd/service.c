@@ -174,7 +174,8 @@ static void add_memory(const void *state, struct diwarp_memory *memory)
 static int send_answer(struct dw_record_peer *peer, struct dw_qpns qpns,
                        const struct dw_record_control *answer, bool awaited, uint64_t now_ns)
 {
-    return dw_rdma_answer(dw_peer_of_records(peer), qpns, answer, false, awaited, now_ns);
+    return dw_rdma_answer(dw_peer_of_records(peer), qpns, answer,
+                          awaited ? DW_ANSWER_AWAITED : DW_ANSWER_NEXT_RUN, now_ns);
 }
 
 static const struct dw_record_ops record_ops = {

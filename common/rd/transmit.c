@@ -63,7 +63,7 @@ struct dw_datagram *dw_datagram_get(struct dw_peer *peer, struct dw_qpns qpns,
     const uint32_t most = dw_ah_datagram_max_bytes(&dw_handle_of(peer)->ah);
     uint32_t wanted = need;
     assert(need <= most);
-    if (peer->sendwin.count && !peer->at_once)
+    if (!peer->at_once)
         wanted = peer->sendwin.count > 1 ? STREAM_BYTES : JOINED_BYTES;
     wanted = wanted > most ? most : wanted < need ? need : wanted;
     struct dw_train *train = dw_train_get(peer, qpns, 1, wanted);

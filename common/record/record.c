@@ -105,7 +105,7 @@ int dw_record_end(struct dw_record *record, const void *release, uint32_t bytes,
         .release_bytes = bytes,
     };
     const struct dw_records *records = record->peer->records;
-    /* Who has answered a read that tells nothing more is done with it anyway. */
+    /* The source of a read without a release waits for nothing: COMPLETE may share a datagram. */
     const bool awaited = !record->is_sink || record->region || bytes;
     int rc = records->ops->send_answer(record->peer, record->qpns, &control, awaited, now_ns);
     records->counters->tx_record_complete += !rc && record->is_sink;

@@ -1,40 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * MPI numbers the messages between two ranks by 16 bits. Here pairs of ranks, i and i + n/2, send
- * so many short ones that the number begins anew again and again; they arrive in order, and all of
- * them, whatever the network loses.
+ * ob1 numbers the messages between two ranks by 16 bits. Here pairs of ranks, i and i + n/2, send
+ * so many that the number begins anew again and again, each time with a message of another length;
+ * they arrive in order, and all of them, whatever the network loses.
  */
 #include "test/mpi/mpi_test.h"
 
 #define NUMBERS 65536
 
-static void send_all(int to, int messages)
+/* Ints of the last message of a round, which has the number 0: of each way that messages go. */
+static const int last_ints[] = {1, 100, 600, 4000, 50000};
+
+static int ints_of(int message, int round)
 {
-    for (int i = 0; i < messages; i++)
-        MPI_Send(&i, 1, MPI_INT, to, 0, MPI_COMM_WORLD);
+    const int kinds = (int)(sizeof last_ints / sizeof *last_ints);
+    return message == NUMBERS - 1 ? last_ints[round % kinds] : 1;
 }
 
-static void receive_all(int from, int messages)
+static void send_all(int to, int round, int *buf)
 {
-    int got = -1;
+    for (int i = 0; i < NUMBERS; i++) {
+        buf[0] = i;
+        MPI_Send(buf, ints_of(i, round), MPI_INT, to, 0, MPI_COMM_WORLD);
+    }
+}
 
-    for (int i = 0; i < messages; i++) {
-        MPI_Recv(&got, 1, MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        MT_CHECK(got == i, "message %d comes as number %d", got, i);
+static void receive_all(int from, int round, int *buf)
+{
+    for (int i = 0; i < NUMBERS; i++) {
+        MPI_Recv(buf, ints_of(i, round), MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MT_CHECK(buf[0] == i, "message %d comes as number %d", buf[0], i);
     }
 }
 
 int main(int argc, char **argv)
 {
+    static int buf[50000];
+
     mt_start(argc, argv, "rollover", MPI_THREAD_SINGLE);
     const int pairs = mt.size / 2, rounds = mt.quick ? 20 : 100;
 
     for (int round = 0; round < rounds; round++) {
         mt_phase("round %d of %d", round, rounds);
         if (mt.rank < pairs)
-            send_all(mt.rank + pairs, NUMBERS);
+            send_all(mt.rank + pairs, round, buf);
         else if (mt.rank < 2 * pairs)
-            receive_all(mt.rank - pairs, NUMBERS);
+            receive_all(mt.rank - pairs, round, buf);
     }
     mt_finish("%d times %d messages", rounds, NUMBERS);
     return 0;

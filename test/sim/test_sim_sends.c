@@ -446,7 +446,7 @@ static void release__without_data__shares_a_datagram(void **state)
 {
     (void)state;
     struct fixture *f = open_acquainted(DIWARP_ON, 1500);
-    uint8_t remote[64] = {0}, local[64];
+    uint8_t remote[64] = {0}, local[64], data[500] = {0};
     const struct diwarp_counters *counters = sim_counters(&f->world, 0);
     struct diwarp_mr *mr = fixture_reg(f, 1, remote, sizeof remote);
     for (unsigned bytes = 0; bytes < 2; bytes++) {
@@ -460,7 +460,7 @@ static void release__without_data__shares_a_datagram(void **state)
         assert_int_equal(diwarp_post_release(f->world.nodes[0].qp, wc->read_id, local, bytes), 0);
         assert_int_equal(counters->tx_datagrams - before, bytes);
         f->world.net.now_ns += 10000;
-        assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, local, 64, NULL), 0);
+        assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, data, 500, NULL), 0);
         assert_int_equal(counters->tx_datagrams - before, 1 + bytes);
     }
     fixture_run(f, SECOND);

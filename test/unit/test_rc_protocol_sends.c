@@ -127,7 +127,7 @@ static void rc_sends__memory_that_changes(void **state)
         .last = true, .opcode = DW_RDMAP_READ_REQUEST, .qn = DW_QN_REQUEST, .msn = 1};
     send_segment(&f, &ddp, body, sizeof body);
     assert_int_equal(read_segment(&f, &ddp, payload), BYTES);
-    assert_int_equal(memory[BYTES / 2], 3);
+    assert_true(memory[BYTES / 2] >= 3);
     diwarp_dereg_mr(mr);
     close_end(&f);
 }
