@@ -102,10 +102,9 @@ typedef struct mca_btl_base_endpoint_t {
     struct diwarp_ah *ah; /* RD */
     struct mca_btl_diwarp_work *waiting; /* the newest, whose next is the oldest; NULL: none */
     LIST_HEAD(, mca_btl_diwarp_work) posted;
-    unsigned waiting_count;
-    uint16_t posted_count; /* at most MCA_BTL_DIWARP_QUEUE_WRS */
-    bool fence_waits;      /* one with a fence is among what waits, or was */
-    bool unnumbered;       /* ob1's last message had the number 0: not under the lock */
+    unsigned waiting_count, posted_count;
+    bool fence_waits; /* one with a fence is among what waits, or was */
+    bool unnumbered;  /* ob1's last message had the number 0: not under the lock */
 } mca_btl_base_endpoint_t;
 
 /* What differs between transports. */

@@ -477,7 +477,8 @@ DIWARP_EXPORT void diwarp_send_commit(struct diwarp_qp *qp, struct diwarp_ah *ah
 
 #define DIWARP_RELEASE_MAX_BYTES 128
 /* Ends a read posted with DIWARP_SEND_HOLD and carries so many bytes at most to the source inside
- * record-complete. Must follow every such completion, even one in error. -EMSGSIZE; -EINVAL: there
+ * record-complete, which without bytes leaves with the next post to the peer, or run of the RNIC.
+ * Must follow every such completion, even one in error. -EMSGSIZE; -EINVAL: there
  * is nobody to take the bytes, or (-ENOMEM) no longer: see DIWARP_WC_PEER_GONE. */
 DIWARP_EXPORT int diwarp_post_release(struct diwarp_qp *qp, uint64_t read_id, const void *data,
                                       size_t len);

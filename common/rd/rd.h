@@ -200,7 +200,8 @@ struct dw_datagram {
     uint32_t bytes;    /* so far, without the trailer */
     uint32_t room;     /* most that `bytes` may become */
     bool intro;        /* leads with an intro block */
-    bool ack_request;  /* a request completes with its acknowledgement, or it refuses one */
+    bool ack_request;  /* a request completes with its acknowledgement, or a fence
+                        * waits for it, or it refuses a request */
     uint16_t refusals; /* ABORTs of small writes in it */
 };
 

@@ -2,7 +2,8 @@
 /* Works into sequenced datagrams: segmentation and coalescing. A message goes at once when nothing
  * is in flight to its peer, or little and it is not posted right after another; otherwise it joins
  * the open datagram, which leaves when it is full, when all before it is acknowledged, or at the
- * next run of the RNIC. Long ones leave in trains of their own. */
+ * next run of the RNIC. Long ones leave in trains of their own. A work with a fence waits until all
+ * before it is acknowledged. */
 #include "common/rd/parts.h"
 
 #include <assert.h>
