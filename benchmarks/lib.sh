@@ -137,6 +137,13 @@ launch()
     wait $!
 }
 
+# Whether mpirun itself crashed, by what it printed (stdin). Open MPI 4.1 shows what a rank on mpirun's own host
+# has to say from two threads, and now and then one frees the text before the other has copied it.
+mpirun_crashed()
+{
+    grep -aq 'mca_rml_oob.so(orte_rml_oob_send_buffer_nb'
+}
+
 # Value of key $1 in the first line of stdin that begins with the words $2.
 value_of()
 {

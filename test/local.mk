@@ -359,6 +359,7 @@ endif
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
 	test/verbs/test_front_buf \
+	test/verbs/test_front_channels \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_cm_end \
 	test/verbs/test_front_cq_ex \
@@ -385,6 +386,11 @@ if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
 test_verbs_extension_traffic_LDADD = -libverbs
+test_verbs_test_front_channels_SOURCES = test/verbs/test_front_channels.c test/verbs/cm_ends.c \
+	test/verbs/end.c
+# Its eventfd_read() is the front's.
+test_verbs_test_front_channels_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_verbs_test_front_channels_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/cm_ends.c test/verbs/end.c \
 	verbs_diwarp/cm_wire.c
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)

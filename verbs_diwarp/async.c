@@ -124,12 +124,10 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 {
     if (!dv_is_ours(context))
         return DV_REAL(ibv_get_async_event)(context, event);
-    do {
-        eventfd_t one;
-        if (eventfd_read(context->async_fd, &one))
-            return -1;
-    } while (!take(dv_context_of(context), event));
-    return 0;
+    int rc = dv_wait_for_count(context->async_fd);
+    while (!rc && !take(dv_context_of(context), event))
+        rc = dv_wait_again(context->async_fd);
+    return rc;
 }
 
 /* Whose it is. NULL: nobody's of ours. */

@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/graves.h"
+
 static struct dv_channel *channel_of(const struct dv_cq *cq)
 {
     return (struct dv_channel *)cq->cq.channel;
@@ -39,6 +41,21 @@ bool dv_take_count(int fd)
     eventfd_t one;
     const struct iovec to = {&one, sizeof one};
     return preadv2(fd, &to, 1, -1, RWF_NOWAIT) == sizeof one;
+}
+
+int dv_wait_for_count(int fd)
+{
+    eventfd_t one;
+    return eventfd_read(fd, &one);
+}
+
+/* Nobody wakes who waits in the kernel for an event of what is destroyed meanwhile, and programs
+ * whose threads nobody joins take an error for a failure. */
+int dv_wait_again(int fd)
+{
+    while (fd < 0)
+        pause();
+    return dv_wait_for_count(fd);
 }
 
 void dv_channel_leave(struct dv_cq *cq)
@@ -84,6 +101,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
     if (!dv_is_ours(channel->context))
         return DV_REAL(ibv_destroy_comp_channel)(channel);
+    if (dv_is_gone(channel->context))
+        return EINVAL;
     struct dv_context *context = dv_context_of(channel->context);
     dv_lock(context);
     const bool busy = channel->refcnt;
@@ -93,7 +112,8 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     if (busy)
         return EBUSY;
     close(channel->fd);
-    free(channel);
+    channel->fd = -1;
+    dv_bury(channel, &channel->context);
     return 0;
 }
 
@@ -119,13 +139,12 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, v
     if (!dv_is_ours(ibv_channel->context))
         return DV_REAL(ibv_get_cq_event)(ibv_channel, cq, cq_context);
     struct dv_channel *channel = (struct dv_channel *)ibv_channel;
-    struct dv_cq *taken;
-    do {
-        eventfd_t one;
-        if (eventfd_read(ibv_channel->fd, &one))
-            return -1;
-        taken = take_event(channel);
-    } while (!taken);
+    struct dv_cq *taken = NULL;
+    int rc = dv_wait_for_count(ibv_channel->fd);
+    while (!rc && !(taken = take_event(channel)))
+        rc = dv_wait_again(ibv_channel->fd);
+    if (rc)
+        return -1;
     *cq = &taken->cq;
     *cq_context = taken->cq.cq_context;
     return 0;

@@ -11,3 +11,7 @@ void dv_channel_push(struct dv_cq *cq);
 void dv_channel_leave(struct dv_cq *cq);
 /* One off an eventfd(2) that counts like a semaphore. False: whoever reads it has it. */
 bool dv_take_count(int fd);
+/* One off it, waiting for it unless it is non-blocking. 0, or -1 with errno. */
+int dv_wait_for_count(int fd);
+/* The same for who has waited, and found no event. */
+int dv_wait_again(int fd);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/graves.h"
 
 struct event {
     struct rdma_cm_event event;
@@ -160,7 +161,8 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
     close(channel->fd);
-    free(channel);
+    channel->fd = -1;
+    dv_bury(channel, NULL);
 }
 
 /* NULL: its id has gone meanwhile. */
@@ -178,15 +180,14 @@ static struct event *take(struct channel *channel)
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
-    struct event *taken;
+    struct event *taken = NULL;
     if (!channel || !event)
         return dv_cm_fail(EINVAL);
-    do {
-        eventfd_t one;
-        if (eventfd_read(channel->fd, &one))
-            return -1;
-        taken = take(channel_of(channel));
-    } while (!taken);
+    int rc = dv_wait_for_count(channel->fd);
+    while (!rc && !(taken = take(channel_of(channel))))
+        rc = dv_wait_again(channel->fd);
+    if (rc)
+        return -1;
     *event = &taken->event;
     return 0;
 }

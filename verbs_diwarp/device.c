@@ -18,6 +18,7 @@
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/dm.h"
 #include "verbs_diwarp/domain.h"
+#include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
@@ -339,6 +340,8 @@ int ibv_close_device(struct ibv_context *ibv_context)
     if (!dv_is_ours(ibv_context))
         return DV_REAL(ibv_close_device)(ibv_context);
     struct dv_context *context = dv_context_of(ibv_context);
+    if (ibv_context->async_fd < 0)
+        return EINVAL;
     if (context->users)
         return EBUSY;
     forget(context);
@@ -346,10 +349,8 @@ int ibv_close_device(struct ibv_context *ibv_context)
     close(context->claim);
     dv_async_close(context);
     close(ibv_context->async_fd);
-    if (context->kept)
-        return 0;
-    pthread_mutex_destroy(&ibv_context->mutex);
-    pthread_mutex_destroy(&context->lock);
-    free(context);
+    ibv_context->async_fd = -1;
+    if (!context->kept)
+        dv_bury(context, NULL);
     return 0;
 }

@@ -116,7 +116,8 @@ void dv_bury(void *object, struct ibv_context **context)
 {
     pthread_mutex_lock(&mutex);
     dv_gone.verbs.context.device = dv_device;
-    *context = &dv_gone.verbs.context;
+    if (context)
+        *context = &dv_gone.verbs.context;
     free(graves[next]);
     graves[next] = object;
     next = (next + 1) % DV_GRAVES;

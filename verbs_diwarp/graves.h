@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects that were destroyed, kept for a while: a program that uses one again, or destroys it
- * twice, gets EINVAL. What was destroyed before the last DV_GRAVES is freed, and cannot be told. */
+ * twice, gets EINVAL, and a thread that is about to take an event there finds none. What was
+ * destroyed before the last DV_GRAVES is freed, and cannot be told. */
 #pragma once
 
 #include "verbs_diwarp/front.h"
@@ -15,5 +16,6 @@ static inline bool dv_is_gone(const struct ibv_context *context)
     return context == &dv_gone.verbs.context;
 }
 
-/* Instead of free(3), of an object whose member `context` that is. From any thread. */
+/* Instead of free(3), of an object whose member `context` that is (NULL: it has none). From any
+ * thread. */
 void dv_bury(void *object, struct ibv_context **context);

@@ -327,7 +327,9 @@ static void objects__are_gone(void **state)
     struct ibv_cq_ex *cq_ex = ibv_create_cq_ex(end->context, &cq_attr);
     struct ibv_poll_cq_attr poll_attr = {0};
     const union ibv_gid group = gid_of((const uint8_t[]){239, 1, 2, 3});
-    assert_true(pd && cq && srq && mr && ah && mw && qp && ex && cq_ex);
+    struct ibv_comp_channel *channel = ibv_create_comp_channel(end->context);
+    struct ibv_context *context = open_diwarp();
+    assert_true(pd && cq && srq && mr && ah && mw && qp && ex && cq_ex && channel);
     assert_int_equal(ibv_attach_mcast(qp, &group, 0), 0);
     for (int i = 0; i < 2; i++) {
         const int wanted = i ? EINVAL : 0;
@@ -340,6 +342,8 @@ static void objects__are_gone(void **state)
         assert_int_equal(ibv_dereg_mr(mr), wanted);
         assert_int_equal(ibv_destroy_cq(cq), wanted);
         assert_int_equal(ibv_dealloc_pd(pd), wanted);
+        assert_int_equal(ibv_destroy_comp_channel(channel), wanted);
+        assert_int_equal(ibv_close_device(context), wanted);
     }
     assert_int_equal(ibv_modify_qp(qp, &qp_attr, IBV_QP_STATE), EINVAL);
     assert_int_equal(ibv_query_qp(qp, &qp_attr, 0, &attr), EINVAL);
