@@ -262,10 +262,11 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
                                           const struct diwarp_address *peer);
 /* Tells the PML, which ends the job, or goes on without proc (NULL: of none); info is printed. */
 void mca_btl_diwarp_fail(struct mca_btl_diwarp_module *module, opal_proc_t *proc, char *info);
-/* Tells the user and the PML; where that ends the job, of the first peer only. why: how it was
- * lost; NULL: it was silent for as long as it may be. */
+/* Tells the user and the PML; where that ends the job, of the first peer only. topic: the help
+ * text; why: how it was lost; NULL: it was silent for as long as it may be. */
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
-                                 const struct diwarp_name *name, const char *why);
+                                 const struct diwarp_name *name, const char *topic,
+                                 const char *why);
 /* An OPAL code for a request's end. If the peer is gone, and that ends the job, tells of it. */
 int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
                                const mca_btl_base_endpoint_t *endpoint, enum ibv_wc_status status);

@@ -218,7 +218,7 @@ void mca_btl_diwarp_peer_show_unreachable(const struct mca_btl_diwarp_module *mo
 }
 
 void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
-                                 const struct diwarp_name *name, const char *why)
+                                 const struct diwarp_name *name, const char *topic, const char *why)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
     char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES], silent[64];
@@ -237,8 +237,7 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     snprintf(info, sizeof info, "diwarp: rank %u on host %s %s: %s", name->rank, host,
              module->rc ? "is not connected any more" : "does not answer", why);
     if (!goes_on)
-        MCA_BTL_DIWARP_HELP(module->rc ? "connection lost" : "peer gone", OPAL_PROC_MY_NAME.vpid,
-                            host, name->rank, where, why);
+        MCA_BTL_DIWARP_HELP(topic, OPAL_PROC_MY_NAME.vpid, host, name->rank, where, why);
     mca_btl_diwarp_fail(module, proc, info);
 }
 
@@ -255,6 +254,7 @@ int mca_btl_diwarp_peer_status(struct mca_btl_diwarp_module *module,
     /* DIWARP_WC_PEER_GONE, or RC's end of the connection, tells of the peer with the reason. It may
      * be still to come, while the PML that hears of an error may end the job without one. */
     if (!mca_btl_diwarp_job_goes_on())
-        mca_btl_diwarp_peer_on_gone(module, &name, "nothing is sent to it any more");
+        mca_btl_diwarp_peer_on_gone(module, &name, module->rc ? "connection lost" : "peer gone",
+                                    "nothing is sent to it any more");
     return OPAL_ERR_UNREACH;
 }

@@ -88,7 +88,7 @@ static void on_lost(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endp
         set_state(endpoint, to);
     if (!expected) {
         OPAL_THREAD_UNLOCK(&module->lock);
-        mca_btl_diwarp_peer_on_gone(module, &endpoint->name, why);
+        mca_btl_diwarp_peer_on_gone(module, &endpoint->name, "connection lost", why);
         OPAL_THREAD_LOCK(&module->lock);
     }
     mca_btl_diwarp_work_end_waiting(module, &endpoint->super,

@@ -76,8 +76,14 @@ static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
 
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
+    static const char *const topics[] = {
+        [DIWARP_GONE_SILENT] = "peer gone",     [DIWARP_GONE_UNREACHABLE] = "peer ended",
+        [DIWARP_GONE_PROHIBITED] = "peer gone", [DIWARP_GONE_NO_ROOM] = "peer gone",
+        [DIWARP_GONE_TOO_LARGE] = "large lost", [DIWARP_GONE_NOT_SENT] = "cannot send",
+        [DIWARP_GONE_RESTARTED] = "peer ended"};
     char text[256];
-    mca_btl_diwarp_peer_on_gone(module, &wc->src, reason(wc, text, sizeof text));
+    mca_btl_diwarp_peer_on_gone(module, &wc->src, topics[wc->wc.vendor_err],
+                                reason(wc, text, sizeof text));
 }
 
 /* One of the first is enough: what is wrong is mostly so for all. */

@@ -9,8 +9,8 @@ stranger=dwfs$$
 work=$(mktemp -d) || exit 2
 # mpirun that is to go on without a rank may end with 0, though another one fails.
 any_status=
-# Whether mpirun itself has crashed in this case.
-crash_seen=
+# Whether this case is to run once more.
+again=
 job=
 
 # ---- hosts --------------------------------------------------------------------------------------
@@ -200,19 +200,19 @@ dropped()
     sed -n "s/.*dropped:.* $1=\([0-9]*\).*/\1/p" "$work/output" | grep . || echo 0
 }
 
-# Once more where mpirun itself crashed.
+# Once more where mpirun itself failed.
 run_case()
 {
-    crash_seen=
+    again=
     "case_$1"
-    [ "$crash_seen" != yes ] || "case_$1"
+    [ "$again" != yes ] || "case_$1"
 }
 
 # verdict NAME OK TEXT: OK is 0 when all was as it should be.
 verdict()
 {
-    if [ "$2" != 0 ] && [ ! "$crash_seen" ] && mpirun_crashed <"$work/output"; then
-        crash_seen=yes
+    if [ "$2" != 0 ] && [ ! "$again" ] && help_was_lost <"$work/output"; then
+        again=yes
         return
     fi
     if [ "$2" = 0 ]; then
