@@ -137,11 +137,11 @@ launch()
     wait $!
 }
 
-# Whether mpirun lost what a rank had to say, or crashed over it, by what it printed (stdin): two threads of Open
-# MPI 4.1's have such a text of a rank on mpirun's own host, and one may free it before the other has copied it.
+# Whether mpirun, whose output is stdin, lost a help text or crashed over one. In Open MPI 4.1 two threads of
+# mpirun share the text of a rank on its own host; one may free it before the other has copied it.
 help_was_lost()
 {
-    grep -aq 'mca_rml_oob.so(orte_rml_oob_send_buffer_nb\|ORTE_ERROR_LOG.*orte/util/show_help.c'
+    grep -aq 'mca_rml_oob\.so(orte_rml_oob_send_buffer_nb\|ORTE_ERROR_LOG.*util/show_help\.c'
 }
 
 # Value of key $1 in the first line of stdin that begins with the words $2.

@@ -50,17 +50,26 @@ static void on_release(struct mca_btl_diwarp_module *module, const struct diwarp
     mca_btl_diwarp_deliver(module, NULL, &wc->src, release[0], message, len - 1);
 }
 
-/* Why a peer is silent or gone; NULL: nothing is known. */
+/* Why a peer is silent or gone (NULL: nothing is known, or reason() says it with a number), and the
+ * help text of its end. */
+static const struct {
+    const char *text, *topic;
+} causes[] = {
+    [DIWARP_GONE_SILENT] = {NULL, "peer gone"},
+    [DIWARP_GONE_UNREACHABLE] =
+        {"its host says that no process has its port (ICMP port unreachable)", "peer ended"},
+    [DIWARP_GONE_PROHIBITED] =
+        {"a firewall says that it lets nothing through to it (ICMP communication prohibited)",
+         "refused"},
+    [DIWARP_GONE_NO_ROOM] = {"it asks, and takes none of the answers", "peer gone"},
+    [DIWARP_GONE_TOO_LARGE] = {NULL, "large lost"},
+    [DIWARP_GONE_NOT_SENT] = {NULL, "cannot send"},
+    [DIWARP_GONE_RESTARTED] = {"it ended, and another process has started under its rank",
+                               "peer ended"},
+};
+
 static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
 {
-    static const char *const texts[] = {
-        [DIWARP_GONE_UNREACHABLE] =
-            "its host says that no process has its port (ICMP port unreachable)",
-        [DIWARP_GONE_PROHIBITED] =
-            "a firewall says that it lets nothing through to it (ICMP communication prohibited)",
-        [DIWARP_GONE_NO_ROOM] = "it asks, and takes none of the answers",
-        [DIWARP_GONE_RESTARTED] = "it ended, and another process has started under its rank",
-    };
     if (wc->wc.vendor_err == DIWARP_GONE_TOO_LARGE)
         snprintf(text, len,
                  "what it is sent in datagrams of %u bytes does not get through, small ones do: "
@@ -70,19 +79,14 @@ static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
     else if (wc->wc.vendor_err == DIWARP_GONE_NOT_SENT)
         snprintf(text, len, "this host cannot send to it: %s", strerror((int)wc->wc.byte_len));
     else
-        return texts[wc->wc.vendor_err];
+        return causes[wc->wc.vendor_err].text;
     return text;
 }
 
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
-    static const char *const topics[] = {
-        [DIWARP_GONE_SILENT] = "peer gone",     [DIWARP_GONE_UNREACHABLE] = "peer ended",
-        [DIWARP_GONE_PROHIBITED] = "peer gone", [DIWARP_GONE_NO_ROOM] = "peer gone",
-        [DIWARP_GONE_TOO_LARGE] = "large lost", [DIWARP_GONE_NOT_SENT] = "cannot send",
-        [DIWARP_GONE_RESTARTED] = "peer ended"};
     char text[256];
-    mca_btl_diwarp_peer_on_gone(module, &wc->src, topics[wc->wc.vendor_err],
+    mca_btl_diwarp_peer_on_gone(module, &wc->src, causes[wc->wc.vendor_err].topic,
                                 reason(wc, text, sizeof text));
 }
 

@@ -93,8 +93,10 @@ void dv_async_leave(struct dv_context *context, const struct ibv_async_event *la
 
 void dv_async_close(struct dv_context *context)
 {
+    dv_lock(context);
     while (context->events)
         drop(&context->events);
+    dv_unlock(context);
 }
 
 static void count_taken(const struct account *account)

@@ -2,12 +2,16 @@
 #include "verbs_diwarp/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "verbs_diwarp/graves.h"
+
+/* Instead of a descriptor that was closed, and of one that did not block. */
+enum { GONE = -1, GONE_NONBLOCKING = -2 };
 
 static struct dv_channel *channel_of(const struct dv_cq *cq)
 {
@@ -49,13 +53,19 @@ int dv_wait_for_count(int fd)
     return eventfd_read(fd, &one);
 }
 
-/* Nobody wakes who waits in the kernel for an event of what is destroyed meanwhile, and programs
- * whose threads nobody joins take an error for a failure. */
+/* With the kernel, a thread that waits for an event is not woken when the channel or the device is
+ * destroyed. An error would look like a failure to programs that do not join such threads. */
 int dv_wait_again(int fd)
 {
-    while (fd < 0)
-        pause();
-    return dv_wait_for_count(fd);
+    return fd == GONE ? pause() : dv_wait_for_count(fd);
+}
+
+/* First the field: another object may get the number. */
+void dv_close_count(int *fd)
+{
+    const int closed = *fd;
+    *fd = fcntl(closed, F_GETFL) & O_NONBLOCK ? GONE_NONBLOCKING : GONE;
+    close(closed);
 }
 
 void dv_channel_leave(struct dv_cq *cq)
@@ -111,8 +121,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
     dv_unlock(context);
     if (busy)
         return EBUSY;
-    close(channel->fd);
-    channel->fd = -1;
+    dv_close_count(&channel->fd);
     dv_bury(channel, &channel->context);
     return 0;
 }

@@ -13,5 +13,8 @@ void dv_channel_leave(struct dv_cq *cq);
 bool dv_take_count(int fd);
 /* One off it, waiting for it unless it is non-blocking. 0, or -1 with errno. */
 int dv_wait_for_count(int fd);
-/* The same for who has waited, and found no event. */
+/* After a count was taken whose event had gone: waits for the next. fd: of the object as it is now.
+ */
 int dv_wait_again(int fd);
+/* Closes it, and leaves there what dv_wait_again() knows. */
+void dv_close_count(int *fd);

@@ -160,8 +160,9 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-    close(channel->fd);
-    channel->fd = -1;
+    if (channel->fd < 0)
+        return; /* destroyed before */
+    dv_close_count(&channel->fd);
     dv_bury(channel, NULL);
 }
 

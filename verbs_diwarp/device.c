@@ -15,6 +15,7 @@
 
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/bind_mw.h"
+#include "verbs_diwarp/channel.h"
 #include "verbs_diwarp/cq_ex.h"
 #include "verbs_diwarp/dm.h"
 #include "verbs_diwarp/domain.h"
@@ -348,8 +349,7 @@ int ibv_close_device(struct ibv_context *ibv_context)
     close_port(context);
     close(context->claim);
     dv_async_close(context);
-    close(ibv_context->async_fd);
-    ibv_context->async_fd = -1;
+    dv_close_count(&ibv_context->async_fd);
     if (!context->kept)
         dv_bury(context, NULL);
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Objects that were destroyed, kept for a while: a program that uses one again, or destroys it
- * twice, gets EINVAL, and a thread that is about to take an event there finds none. What was
- * destroyed before the last DV_GRAVES is freed, and cannot be told. */
+ * twice, gets EINVAL, and a thread that is about to take an event from a channel or a context finds
+ * none. What was destroyed before the last DV_GRAVES is freed, and cannot be told: 35 MB at most,
+ * of contexts. */
 #pragma once
 
 #include "verbs_diwarp/front.h"
