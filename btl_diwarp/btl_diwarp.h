@@ -145,6 +145,13 @@ enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_LISTS
 };
 
+/* Of the core that progress polls on, when it was looked at last. */
+struct mca_btl_diwarp_core_use {
+    uint64_t wall_ns, cpu_ns;    /* the time, and what the thread has had of it */
+    long preemptions;            /* of the thread */
+    uint64_t contended_until_ns; /* 0: it is not, as far as is known */
+};
+
 struct mca_btl_diwarp_module {
     mca_btl_base_module_t super;
 
@@ -156,12 +163,14 @@ struct mca_btl_diwarp_module {
     opal_atomic_lock_t polling;   /* by whom polls and calls back, or runs the RNIC: received data
                                    * lives until the next poll, so none is within a callback */
     bool blocking;                /* progress sleeps when nothing comes */
+    bool may_block;               /* it may, where the core is contended */
     bool kept_out;                /* progress found the helper at work, and wants to poll */
     unsigned long polls;          /* progress calls */
     pthread_t caller;             /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
     unsigned empty_polls;                      /* in a row */
     uint64_t empty_since_ns;                   /* the first of them */
+    struct mca_btl_diwarp_core_use core_use;
 
     opal_mutex_t lock;                         /* of what is under way, and of RC's endpoints */
     TAILQ_HEAD(, mca_btl_diwarp_work) waiting; /* the oldest that waits for each endpoint */

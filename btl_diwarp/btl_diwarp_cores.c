@@ -75,8 +75,10 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
             diwarp_helper_look_every(module->helper, look_ns(module));
     }
     const bool may_block =
-        blocking == DIWARP_ON || (blocking == DIWARP_AUTO && module->turns > 1 && is_alone());
-    __atomic_store_n(&module->blocking, may_block && !module->threaded, __ATOMIC_RELAXED);
+        !module->threaded && (blocking == DIWARP_ON || (blocking == DIWARP_AUTO && is_alone()));
+    __atomic_store_n(&module->may_block, may_block, __ATOMIC_RELAXED);
+    __atomic_store_n(&module->blocking, may_block && (blocking == DIWARP_ON || module->turns > 1),
+                     __ATOMIC_RELAXED);
 }
 
 /* Whoever polls has the RNIC: the helper never waits for it and is never waited for. */

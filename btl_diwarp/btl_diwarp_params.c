@@ -138,7 +138,8 @@ static const struct param {
      AT(progress_thread), 4, .words = &off_on_auto},
     {"blocking",
      "Sleep in the kernel, for a millisecond at most, while nothing comes; auto: when there are "
-     "more ranks than cores for them and no other BTL or thread needs to be looked after",
+     "more ranks than cores for them, or other jobs take these away, and no other BTL or thread "
+     "needs to be looked after",
      AT(blocking), 4, .words = &off_on_auto},
     {"rc_markers", "Ask for MPA markers in what peers send over RC", AT(rc_markers), 6,
      .words = &off_on},

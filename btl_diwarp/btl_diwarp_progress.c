@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Progress: completions in, BTL callbacks out. */
-#define _GNU_SOURCE /* sched_getcpu */
+#define _GNU_SOURCE /* sched_getcpu, RUSAGE_THREAD */
 #include "btl_diwarp/btl_diwarp_work.h"
+
+#include <sys/resource.h>
 
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
@@ -21,17 +23,45 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count;
 }
 
-/* Nothing came for a while and other ranks want this core: sleeps until something does, a timer is
+/* After blocking_polls polls that found nothing, and again after as many more: whether processes of
+ * other jobs want the core. They do when they had it for TAKEN_NS meanwhile; what the system does
+ * now and then takes less. From then on sleeps leave it to them before they take it, so that
+ * nothing is seen any more: for CONTENDED_NS it is not looked at again. */
+#define TAKEN_NS     1000000u
+#define CONTENDED_NS 10000000000u
+
+static bool is_contended(struct mca_btl_diwarp_module *module, uint64_t now_ns, bool again)
+{
+    struct mca_btl_diwarp_core_use *use = &module->core_use;
+    struct rusage usage;
+    if (now_ns < use->contended_until_ns)
+        return true;
+    const uint64_t cpu_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (getrusage(RUSAGE_THREAD, &usage))
+        return false;
+    const bool taken = again && !use->contended_until_ns && usage.ru_nivcsw > use->preemptions &&
+                       now_ns - use->wall_ns >= cpu_ns - use->cpu_ns + TAKEN_NS;
+    if (taken)
+        MCA_BTL_DIWARP_VERBOSE(20, "a process of another job wants this core; %s sleeps meanwhile",
+                               "whoever waits");
+    *use = (struct mca_btl_diwarp_core_use){now_ns, cpu_ns, usage.ru_nivcsw,
+                                            taken ? now_ns + CONTENDED_NS : 0};
+    return taken;
+}
+
+/* Nothing came for a while and others want this core: sleeps until something does, a timer is
  * due, or as long again as nothing has come. A program that polls between pieces of work cannot be
  * told from one that waits; so it loses no more than that share of its time. */
-static void block_if_idle(struct mca_btl_diwarp_module *module, bool idle)
+static void on_empty_poll(struct mca_btl_diwarp_module *module)
 {
-    if (!idle) {
-        module->empty_polls = 0;
-    } else if (!module->empty_polls++) {
-        module->empty_since_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
-    } else if (module->empty_polls % mca_btl_diwarp_params.blocking_polls == 0) {
-        const uint64_t ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) - module->empty_since_ns;
+    const unsigned polls = module->empty_polls++, many = mca_btl_diwarp_params.blocking_polls;
+    if (polls % many || (!polls && !module->blocking && !module->core_use.contended_until_ns))
+        return;
+    const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);
+    if (!polls) {
+        module->empty_since_ns = now_ns;
+    } else if (module->blocking || is_contended(module, now_ns, polls > many)) {
+        const uint64_t ns = now_ns - module->empty_since_ns;
         (void)diwarp_block_cq(module->cq,
                               ns < MCA_BTL_DIWARP_SLEEP_NS ? ns : MCA_BTL_DIWARP_SLEEP_NS);
     }
@@ -62,8 +92,10 @@ int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)
     const bool idle = !count && !diwarp_cq_busy(module->cq);
     if (idle && module->transport->on_nothing)
         module->transport->on_nothing(module);
-    if (OPAL_UNLIKELY(module->blocking))
-        block_if_idle(module, idle);
+    if (!idle)
+        module->empty_polls = 0;
+    else if (module->may_block)
+        on_empty_poll(module);
     opal_atomic_unlock(&module->polling);
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
     return !count && !idle ? 1 : count;

@@ -506,6 +506,7 @@ MPI_TESTS = \
 	test/mpi/children \
 	test/mpi/collectives \
 	test/mpi/async_progress \
+	test/mpi/busy_core \
 	test/mpi/busy_rank \
 	test/mpi/compute_gap \
 	test/mpi/crossing \
@@ -542,6 +543,8 @@ test_mpi_collectives_LDADD = $(MPI_LIBS)
 
 test_mpi_async_progress_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_async_progress_LDADD = $(MPI_LIBS)
+test_mpi_busy_core_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_busy_core_LDADD = $(MPI_LIBS)
 test_mpi_busy_rank_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_busy_rank_LDADD = $(MPI_LIBS)
 
