@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "test/verbs/end.h"
 
@@ -31,6 +33,21 @@ static void query__is_right(void **state)
     assert_int_equal(ibv_query_pkey(context, 1, 0, &pkey), 0);
     assert_int_equal(ibv_query_pkey(context, 1, 1, &pkey), -1);
     assert_int_equal(ibv_close_device(context), 0);
+}
+
+/* Programs ask for them before they ask libibverbs for devices. */
+static void files__are_there(void **state)
+{
+    (void)state;
+    struct stat status;
+    assert_int_equal(stat("/dev/infiniband/diwarp0", &status), 0);
+    assert_true(S_ISCHR(status.st_mode));
+    assert_int_equal(access("/dev/infiniband/diwarp0", R_OK | W_OK), 0);
+    assert_int_equal(stat("/sys/class/infiniband", &status), 0);
+    assert_true(S_ISDIR(status.st_mode));
+    assert_int_equal(access("/sys/class/infiniband", R_OK | X_OK), 0);
+    assert_int_equal(stat("/sys/class/infiniband_not", &status), -1);
+    assert_int_equal(errno, ENOENT);
 }
 
 /* What is made with it, or EINVAL. */
@@ -382,6 +399,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(query__is_right),
+        cmocka_unit_test(files__are_there),
         cmocka_unit_test(query__promises_what_can_be_made),
         cmocka_unit_test(query__tells_how_many_queue_pairs),
         cmocka_unit_test(open__again),
