@@ -17,8 +17,9 @@
 #define LOOK_NS     INT64_C(1000000)
 /* Until the other side, which may have stopped, has left, too. */
 #define LEAVE_NS INT64_C(5000000000)
-/* Programs that destroy the id some time after it has disconnected never see RDMA_CM_EVENT_TIMEWAIT_EXIT with
- * cards, where it comes seconds later, and take it for an error (Open MPI's btl/openib). */
+/* Programs that destroy the id some time after it has disconnected never see
+ * RDMA_CM_EVENT_TIMEWAIT_EXIT with cards, where it comes seconds later, and take it for an error
+ * (Open MPI's btl/openib). */
 #define TIMEWAIT_NS INT64_C(1000000000)
 
 int dv_cm_say(struct dv_cm_id *id, enum dv_cm_type type)
@@ -42,8 +43,8 @@ static void on_timewait(struct dv_cm_link *link)
     dv_cm_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 }
 
-/* The link stays for its deadline alone: no packets of the connection can come late, as TCP, which has numbered
- * them, waits itself. */
+/* The link stays for its deadline alone: no packets of the connection can come late, as TCP, which
+ * has numbered them, waits itself. */
 static void disconnected(struct dv_cm_id *id)
 {
     (void)dv_cm_say(id, DV_CM_DISCONNECT);
