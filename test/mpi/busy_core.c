@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 
 #define WAIT_MS 1000
-/* Each lasts a millisecond, and then the other process may have the core for some more. */
-#define SLEEPS_LEAST 20
+/* Each lasts a millisecond, and then others may have the core for many more. */
+#define SLEEPS_LEAST 5
 
 static void stay_here(void)
 {
