@@ -145,6 +145,15 @@ enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_LISTS
 };
 
+/* A message that came by the helper and is for a thread of the application's to deliver. */
+struct mca_btl_diwarp_held {
+    STAILQ_ENTRY(mca_btl_diwarp_held) next;
+    struct diwarp_name from;
+    uint32_t tag;
+    size_t len;
+    _Alignas(max_align_t) unsigned char data[];
+};
+
 /* Of the core that progress polls on, when it was looked at last. */
 struct mca_btl_diwarp_core_use {
     uint64_t wall_ns, cpu_ns;    /* the time, and what the thread has had of it */
@@ -182,15 +191,16 @@ struct mca_btl_diwarp_module {
     struct diwarp_address address; /* ours, for peers */
     char peers[512];               /* of rank 0, as text for mca_btl_diwarp_show_job */
 
-    bool threaded;                /* the program asked for threads */
-    unsigned cores;               /* that this process may run on; 0: unknown */
-    uint32_t cores_id;            /* stands for the set of them, where that is known */
-    unsigned mates;               /* ranks added that run on the same */
-    unsigned turns;               /* ranks for each core, rounded up; 1: nobody waits */
-    unsigned endpoints;           /* none left: the PML is about to go */
-    struct diwarp_helper *helper; /* NULL: it was not started */
-    bool helper_calls_back;       /* the PML is protected against a second thread */
-    int helper_cpu;               /* where it runs the RNIC; -1: it does not */
+    bool threaded;                           /* the program asked for threads */
+    unsigned cores;                          /* that this process may run on; 0: unknown */
+    uint32_t cores_id;                       /* stands for the set of them, where that is known */
+    unsigned mates;                          /* ranks added that run on the same */
+    unsigned turns;                          /* ranks for each core, rounded up; 1: nobody waits */
+    unsigned endpoints;                      /* none left: the PML is about to go */
+    struct diwarp_helper *helper;            /* NULL: it was not started */
+    bool helper_calls_back;                  /* the PML is protected against a second thread */
+    int helper_cpu;                          /* where it runs the RNIC; -1: it does not */
+    STAILQ_HEAD(, mca_btl_diwarp_held) held; /* while there is one, the helper calls nobody back */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool silent_told;  /* a peer was never heard, and the user knows */
@@ -221,7 +231,10 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 /* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
-/* A message for whoever registered its tag; neither is to be trusted. endpoint: whose it is; NULL
+/* What was held when the PML has gone. */
+void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module);
+/* A message for whoever registered its tag, now or, if the helper brings it, perhaps with the next
+ * poll (module->held); neither is to be trusted. endpoint: whose it is; NULL
  * over RD, which looks it up by `from` where somebody asks (btl_diwarp_openmpi4.c, ...5.c). */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             const struct diwarp_name *from, uint32_t tag, void *data, size_t len);

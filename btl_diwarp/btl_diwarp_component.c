@@ -80,6 +80,7 @@ static int finalize(mca_btl_base_module_t *btl)
     if (module->helper)
         diwarp_stop_helper(module->helper);
     module->helper = NULL;
+    mca_btl_diwarp_drop_held(module);
     mca_btl_diwarp_memory_report(module);
     module->transport->close(module);
     if (module->cq)
@@ -212,6 +213,7 @@ static int component_open(void)
         OBJ_CONSTRUCT(&the_module.lists[i], opal_free_list_t);
     OBJ_CONSTRUCT(&the_module.lock, opal_mutex_t);
     TAILQ_INIT(&the_module.waiting);
+    STAILQ_INIT(&the_module.held);
     return OPAL_SUCCESS;
 }
 

@@ -94,7 +94,7 @@ static int run(void *arg)
         return -EBUSY;
     __atomic_store_n(&module->helper_cpu, sched_getcpu(), __ATOMIC_RELAXED);
     if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0 &&
-        __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE))
+        __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE) && STAILQ_EMPTY(&module->held))
         taken = mca_btl_diwarp_poll_and_call_back(module);
     else
         (void)diwarp_run_cq(module->cq);
@@ -120,6 +120,7 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
 {
     cpu_set_t set;
     module->turns = 1;
+    module->helper_cpu = -1;
     if (!sched_getaffinity(0, sizeof set, &set)) {
         module->cores_id = hash_of(&set);
         module->cores = (unsigned)CPU_COUNT(&set);
@@ -128,7 +129,6 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
         return 0;
     const struct diwarp_helper_attr attr = {
         .cq = module->cq, .run = run, .arg = module, .all = wanted(), .look_ns = look_ns(module)};
-    module->helper_cpu = -1;
     module->helper_calls_back = wanted() || multiple;
     if (diwarp_start_helper(&attr, &module->helper) < 0) {
         MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");

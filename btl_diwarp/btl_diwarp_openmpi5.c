@@ -23,6 +23,37 @@ static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module
     return ours ? ours->btl_endpoint : NULL;
 }
 
+/* Of the messages that name a communicator by all of its number, as the first of one that was made
+ * from a group do. ob1 keeps those that come before the communicator in a list that has no lock,
+ * and looks there once, when it adds it: what another thread brings just then it never sees. */
+#define TAG_CID (MCA_BTL_TAG_PML + 10)
+
+/* So they, and what comes behind them, wait for a thread of the application's. */
+static bool is_to_be_held(const struct mca_btl_diwarp_module *module, uint32_t tag)
+{
+    return __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED) >= 0 &&
+           (tag == TAG_CID || !STAILQ_EMPTY(&module->held));
+}
+
+/* The data lives until the next poll only. */
+static void hold(struct mca_btl_diwarp_module *module, const struct diwarp_name *from, uint32_t tag,
+                 const void *data, size_t len)
+{
+    struct mca_btl_diwarp_held *held = malloc(sizeof *held + len);
+    if (!held) {
+        char info[] = "diwarp: out of memory: a message is lost";
+        MCA_BTL_DIWARP_HELP("out of memory", "keeping a message for another thread");
+        mca_btl_diwarp_fail(module, NULL, info);
+        return;
+    }
+    held->from = *from;
+    held->tag = tag;
+    held->len = len;
+    if (len)
+        memcpy(held->data, data, len);
+    STAILQ_INSERT_TAIL(&module->held, held, next);
+}
+
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             const struct diwarp_name *from, uint32_t tag, void *data, size_t len)
 {
@@ -30,6 +61,10 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     const mca_btl_active_message_callback_t *callback =
         tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
+    if (OPAL_UNLIKELY(is_to_be_held(module, tag))) {
+        hold(module, from, tag, data, len);
+        return;
+    }
     /* osc/rdma's accesses by messages, where a rank is reached by another BTL: it answers them. */
     if (!endpoint && tag >= MCA_BTL_BASE_TAG_RDMA && tag <= MCA_BTL_BASE_TAG_RDMA_RESP) {
         endpoint = endpoint_of(module, (ompi_proc_t *)opal_proc_for_name(name));

@@ -3,11 +3,38 @@
 #define _GNU_SOURCE /* sched_getcpu, RUSAGE_THREAD */
 #include "btl_diwarp/btl_diwarp_work.h"
 
+#include <stdlib.h>
 #include <sys/resource.h>
+
+static struct mca_btl_diwarp_held *take_held(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_held *held = STAILQ_FIRST(&module->held);
+    if (held)
+        STAILQ_REMOVE_HEAD(&module->held, next);
+    return held;
+}
+
+static void deliver_held(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_held *held;
+    __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
+    for (; (held = take_held(module)); free(held))
+        mca_btl_diwarp_deliver(module, NULL, &held->from, held->tag, held->data, held->len);
+    __atomic_store_n(&module->caller, (pthread_t)0, __ATOMIC_RELAXED); /* nobody's */
+}
+
+void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module)
+{
+    struct mca_btl_diwarp_held *held;
+    while ((held = take_held(module)))
+        free(held);
+}
 
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
     static struct diwarp_wc wc[32]; /* more than a few; static, for stacks may be small */
+    if (OPAL_UNLIKELY(!STAILQ_EMPTY(&module->held)))
+        deliver_held(module);
     const int count = diwarp_poll_cq(module->cq, sizeof wc / sizeof *wc, wc);
     if (OPAL_UNLIKELY(count < 0)) { /* the CQ had no memory to grow */
         char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
