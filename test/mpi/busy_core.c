@@ -12,8 +12,9 @@
 #include <sys/wait.h>
 
 #define WAIT_MS 1000
-/* Each lasts a millisecond, and then others may have the core for many more. */
-#define SLEEPS_LEAST 5
+/* Each lasts a millisecond, and then others may have the core for many more. A lock that another
+ * thread has makes a few, too. */
+#define SLEEPS_LEAST 30
 
 static void stay_here(void)
 {
