@@ -145,7 +145,7 @@ enum mca_btl_diwarp_list {
     MCA_BTL_DIWARP_LISTS
 };
 
-/* A message that came by the helper and is for a thread of the application's to deliver. */
+/* A message that the helper received, and an application's thread is to deliver. */
 struct mca_btl_diwarp_held {
     STAILQ_ENTRY(mca_btl_diwarp_held) next;
     struct diwarp_name from;
@@ -154,8 +154,12 @@ struct mca_btl_diwarp_held {
     _Alignas(max_align_t) unsigned char data[];
 };
 
+/* One poll may bring 31 more. */
+#define MCA_BTL_DIWARP_HELD_MOST 32
+
 /* Of the core that progress polls on, when it was looked at last. */
 struct mca_btl_diwarp_core_use {
+    pthread_t thread;            /* that looked */
     uint64_t wall_ns, cpu_ns;    /* the time, and what the thread has had of it */
     long preemptions;            /* of the thread */
     uint64_t contended_until_ns; /* 0: it is not, as far as is known */
@@ -200,7 +204,9 @@ struct mca_btl_diwarp_module {
     struct diwarp_helper *helper;            /* NULL: it was not started */
     bool helper_calls_back;                  /* the PML is protected against a second thread */
     int helper_cpu;                          /* where it runs the RNIC; -1: it does not */
-    STAILQ_HEAD(, mca_btl_diwarp_held) held; /* while there is one, the helper calls nobody back */
+    bool helper_polls;                       /* the lock `polling` is the helper's */
+    STAILQ_HEAD(, mca_btl_diwarp_held) held; /* the oldest first */
+    unsigned held_count; /* with MCA_BTL_DIWARP_HELD_MOST the helper polls no more */
 
     mca_btl_base_module_error_cb_fn_t error_cb;
     bool silent_told;  /* a peer was never heard, and the user knows */
@@ -231,11 +237,11 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 /* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
-/* What was held when the PML has gone. */
+/* Frees the messages that nobody took before MPI_Finalize. */
 void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module);
-/* A message for whoever registered its tag, now or, if the helper brings it, perhaps with the next
- * poll (module->held); neither is to be trusted. endpoint: whose it is; NULL
- * over RD, which looks it up by `from` where somebody asks (btl_diwarp_openmpi4.c, ...5.c). */
+/* A message for whoever registered its tag; what the helper brings may wait in module->held. Tag
+ * and data are a peer's and not to be trusted. endpoint: whose it is; NULL over RD, which looks it
+ * up by `from` where somebody asks (btl_diwarp_openmpi4.c, ...5.c). */
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             const struct diwarp_name *from, uint32_t tag, void *data, size_t len);
 

@@ -92,13 +92,16 @@ static int run(void *arg)
     if (__atomic_exchange_n(&module->kept_out, false, __ATOMIC_RELAXED) ||
         opal_atomic_trylock(&module->polling))
         return -EBUSY;
+    module->helper_polls = true;
     __atomic_store_n(&module->helper_cpu, sched_getcpu(), __ATOMIC_RELAXED);
     if (module->helper_calls_back && __atomic_load_n(&module->endpoints, __ATOMIC_RELAXED) > 0 &&
-        __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE) && STAILQ_EMPTY(&module->held))
+        __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE) &&
+        module->held_count < MCA_BTL_DIWARP_HELD_MOST)
         taken = mca_btl_diwarp_poll_and_call_back(module);
     else
         (void)diwarp_run_cq(module->cq);
     __atomic_store_n(&module->helper_cpu, -1, __ATOMIC_RELAXED);
+    module->helper_polls = false;
     opal_atomic_unlock(&module->polling);
     return taken;
 }
@@ -120,7 +123,6 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
 {
     cpu_set_t set;
     module->turns = 1;
-    module->helper_cpu = -1;
     if (!sched_getaffinity(0, sizeof set, &set)) {
         module->cores_id = hash_of(&set);
         module->cores = (unsigned)CPU_COUNT(&set);
@@ -129,6 +131,7 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
         return 0;
     const struct diwarp_helper_attr attr = {
         .cq = module->cq, .run = run, .arg = module, .all = wanted(), .look_ns = look_ns(module)};
+    module->helper_cpu = -1;
     module->helper_calls_back = wanted() || multiple;
     if (diwarp_start_helper(&attr, &module->helper) < 0) {
         MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");

@@ -23,17 +23,13 @@ static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module
     return ours ? ours->btl_endpoint : NULL;
 }
 
-/* Of the messages that name a communicator by all of its number, as the first of one that was made
+/* Messages that name a communicator by all of its number, as the first ones on one that was made
  * from a group do. ob1 keeps those that come before the communicator in a list that has no lock,
- * and looks there once, when it adds it: what another thread brings just then it never sees. */
+ * and looks there once, as it adds the communicator: what another thread brings just then it never
+ * sees. So the helper leaves them to the application's threads (among which Open MPI still has that
+ * race). Whatever comes behind one is delivered before it: a match header has a sequence number,
+ * and the rest follows an answer. */
 #define TAG_CID (MCA_BTL_TAG_PML + 10)
-
-/* So they, and what comes behind them, wait for a thread of the application's. */
-static bool is_to_be_held(const struct mca_btl_diwarp_module *module, uint32_t tag)
-{
-    return __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED) >= 0 &&
-           (tag == TAG_CID || !STAILQ_EMPTY(&module->held));
-}
 
 /* The data lives until the next poll only. */
 static void hold(struct mca_btl_diwarp_module *module, const struct diwarp_name *from, uint32_t tag,
@@ -52,6 +48,7 @@ static void hold(struct mca_btl_diwarp_module *module, const struct diwarp_name 
     if (len)
         memcpy(held->data, data, len);
     STAILQ_INSERT_TAIL(&module->held, held, next);
+    module->held_count++;
 }
 
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
@@ -61,7 +58,7 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     const mca_btl_base_segment_t segment = {.seg_addr.pval = data, .seg_len = len};
     const mca_btl_active_message_callback_t *callback =
         tag < MCA_BTL_TAG_MAX ? &mca_btl_base_active_message_trigger[tag] : NULL;
-    if (OPAL_UNLIKELY(is_to_be_held(module, tag))) {
+    if (OPAL_UNLIKELY(tag == TAG_CID) && module->helper_polls) {
         hold(module, from, tag, data, len);
         return;
     }

@@ -9,18 +9,22 @@
 static struct mca_btl_diwarp_held *take_held(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_held *held = STAILQ_FIRST(&module->held);
-    if (held)
+    if (held) {
         STAILQ_REMOVE_HEAD(&module->held, next);
+        module->held_count--;
+    }
     return held;
 }
 
-static void deliver_held(struct mca_btl_diwarp_module *module)
+static int deliver_held(struct mca_btl_diwarp_module *module)
 {
     struct mca_btl_diwarp_held *held;
+    const int count = (int)module->held_count;
     __atomic_store_n(&module->caller, pthread_self(), __ATOMIC_RELAXED);
     for (; (held = take_held(module)); free(held))
         mca_btl_diwarp_deliver(module, NULL, &held->from, held->tag, held->data, held->len);
     __atomic_store_n(&module->caller, (pthread_t)0, __ATOMIC_RELAXED); /* nobody's */
+    return count;
 }
 
 void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module)
@@ -33,8 +37,8 @@ void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module)
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
 {
     static struct diwarp_wc wc[32]; /* more than a few; static, for stacks may be small */
-    if (OPAL_UNLIKELY(!STAILQ_EMPTY(&module->held)))
-        deliver_held(module);
+    const bool has_held = module->held_count && !module->helper_polls;
+    const int delivered = OPAL_UNLIKELY(has_held) ? deliver_held(module) : 0;
     const int count = diwarp_poll_cq(module->cq, sizeof wc / sizeof *wc, wc);
     if (OPAL_UNLIKELY(count < 0)) { /* the CQ had no memory to grow */
         char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
@@ -47,16 +51,21 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
         module->transport->on_completions(module, wc, count);
         __atomic_store_n(&module->caller, (pthread_t)0, __ATOMIC_RELAXED); /* nobody's */
     }
-    return count;
+    return count + delivered;
 }
 
-/* After blocking_polls polls that found nothing, and again after as many more: whether processes of
- * other jobs want the core. They do when they had it for TAKEN_NS meanwhile; what the system does
- * now and then takes less. From then on sleeps leave it to them before they take it, so that
- * nothing is seen any more: for CONTENDED_NS it is not looked at again. */
-#define TAKEN_NS     1000000u
+/* What the system takes from a thread now and then is less; half, and that counts, too; twice, and
+ * a core that two processes share by turns of a millisecond does not. */
+#define TAKEN_NS 1000000u
+/* A rank that sleeps is preempted no more, so that contention is not seen: for so long it goes on
+ * to sleep, and then polls again until it loses the core, some milliseconds. */
 #define CONTENDED_NS 10000000000u
 
+_Static_assert(TAKEN_NS >= MCA_BTL_DIWARP_SLEEP_NS,
+               "the wait in which the core was lost lasted as long as its first sleep may");
+
+/* After blocking_polls polls that found nothing, and `again` after as many more: whether another
+ * process or thread had the core meanwhile. */
 static bool is_contended(struct mca_btl_diwarp_module *module, uint64_t now_ns, bool again)
 {
     struct mca_btl_diwarp_core_use *use = &module->core_use;
@@ -66,12 +75,13 @@ static bool is_contended(struct mca_btl_diwarp_module *module, uint64_t now_ns, 
     const uint64_t cpu_ns = mca_btl_diwarp_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     if (getrusage(RUSAGE_THREAD, &usage))
         return false;
-    const bool taken = again && !use->contended_until_ns && usage.ru_nivcsw > use->preemptions &&
+    const bool taken = again && use->thread == pthread_self() && !use->contended_until_ns &&
+                       usage.ru_nivcsw > use->preemptions &&
                        now_ns - use->wall_ns >= cpu_ns - use->cpu_ns + TAKEN_NS;
     if (taken)
-        MCA_BTL_DIWARP_VERBOSE(20, "a process of another job wants this core; %s sleeps meanwhile",
-                               "whoever waits");
-    *use = (struct mca_btl_diwarp_core_use){now_ns, cpu_ns, usage.ru_nivcsw,
+        MCA_BTL_DIWARP_VERBOSE(20, "another process wants this core: waits sleep for %u s",
+                               (unsigned)(CONTENDED_NS / 1000000000u));
+    *use = (struct mca_btl_diwarp_core_use){pthread_self(), now_ns, cpu_ns, usage.ru_nivcsw,
                                             taken ? now_ns + CONTENDED_NS : 0};
     return taken;
 }

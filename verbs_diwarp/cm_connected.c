@@ -19,7 +19,7 @@
 #define LEAVE_NS INT64_C(5000000000)
 /* Programs that destroy the id some time after it has disconnected never see
  * RDMA_CM_EVENT_TIMEWAIT_EXIT with cards, where it comes seconds later, and take it for an error
- * (Open MPI's btl/openib). */
+ * (Open MPI's btl/openib): a second is ten times what they need, and the socket stays as long. */
 #define TIMEWAIT_NS INT64_C(1000000000)
 
 int dv_cm_say(struct dv_cm_id *id, enum dv_cm_type type)
@@ -43,18 +43,16 @@ static void on_timewait(struct dv_cm_link *link)
     dv_cm_tell(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 }
 
-/* The link stays for its deadline alone: no packets of the connection can come late, as TCP, which
- * has numbered them, waits itself. */
+/* The link, and with it the socket, stays for its deadline alone: no packets of the connection can
+ * come late, as TCP, which has numbered them, waits itself. */
 static void disconnected(struct dv_cm_id *id)
 {
     (void)dv_cm_say(id, DV_CM_DISCONNECT);
     dv_cm_set_state(id, DV_CM_DISCONNECTED);
     dv_cm_tell(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
-    if (id->link) {
-        dv_cm_link_mute(id->link);
-        id->link->on_deadline = on_timewait;
-        dv_cm_link_wait(id->link, dv_cm_now_ns() + TIMEWAIT_NS);
-    }
+    dv_cm_link_mute(id->link);
+    id->link->on_deadline = on_timewait;
+    dv_cm_link_wait(id->link, dv_cm_now_ns() + TIMEWAIT_NS);
 }
 
 /* Whether the word that the other side has left is to wait. */

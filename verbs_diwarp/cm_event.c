@@ -70,6 +70,8 @@ static void fill(struct event *event, const struct dv_cm_message *message)
 static int push(const struct rdma_cm_event *what, struct dv_cm_id *owner,
                 const struct dv_cm_message *message)
 {
+    if (owner->id.channel->fd < 0)
+        return -EBADF; /* destroyed before its id */
     struct event *event = calloc(1, sizeof *event);
     if (!event)
         return -ENOMEM;
@@ -160,10 +162,12 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-    if (channel->fd < 0)
-        return; /* destroyed before */
-    dv_close_count(&channel->fd);
-    dv_bury(channel, NULL);
+    dv_cm_lock();
+    if (channel->fd >= 0) { /* else it was destroyed before */
+        dv_close_count(&channel->fd);
+        dv_bury(channel, NULL);
+    }
+    dv_cm_unlock();
 }
 
 /* NULL: its id has gone meanwhile. */

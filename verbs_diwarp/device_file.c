@@ -48,5 +48,6 @@ int stat64(const char *restrict path, struct stat64 *restrict status)
 int access(const char *path, int mode)
 {
     const int rc = faccessat(AT_FDCWD, path, mode, 0);
-    return rc && mode_of(path) ? 0 : rc;
+    const mode_t absent = rc ? mode_of(path) : 0;
+    return absent && ((unsigned)mode & absent) == (unsigned)mode ? 0 : rc; /* as everybody may */
 }

@@ -8,13 +8,13 @@
 #include "test/mpi/mpi_test.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #define WAIT_MS 1000
-/* Each lasts a millisecond, and then others may have the core for many more. A lock that another
- * thread has makes a few, too. */
-#define SLEEPS_LEAST 30
+/* Each lasts a millisecond, and then others may have the core for many more. */
+#define SLEEPS_LEAST 20
 
 static void stay_here(void)
 {
@@ -25,14 +25,14 @@ static void stay_here(void)
     MT_CHECK(!sched_setaffinity(0, sizeof(here), &here), "sched_setaffinity");
 }
 
-/* Until it is killed, or a minute has passed. */
+/* Until it is killed, as it is with the rank. */
 static pid_t start_stranger(void)
 {
     const pid_t pid = fork();
 
     MT_CHECK(pid >= 0, "fork");
     if (pid == 0) {
-        alarm(60);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (volatile unsigned long n = 0;; n++)
             ;
     }

@@ -10,6 +10,39 @@
 #define QUICK_ROUNDS 60
 #define NAMES        3 /* that follow each other: one may still be in use by a rank that is late */
 
+static MPI_Comm make(MPI_Group group, const char *name)
+{
+    MPI_Comm comm;
+
+    MPI_Comm_create_from_group(group, name, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+    return comm;
+}
+
+/* Rank 0 waits in the run-time system for rank 1, which waits there until rank 0 has matched its
+ * message, though the first one of rank 2 on a new communicator came before that. */
+static void match_behind_first(MPI_Group world)
+{
+    MPI_Comm first = make(world, "first"), second;
+    MPI_Request request;
+    int token = 0, other = 0;
+
+    if (mt.rank == 0)
+        MPI_Irecv(&token, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, &request);
+    else if (mt.rank == 2)
+        MPI_Send(&token, 1, MPI_INT, 0, 0, first);
+    if (mt.rank == 1) {
+        mt_sleep_ms(100);
+        MPI_Ssend(&token, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+    }
+    second = make(world, "second");
+    if (mt.rank == 0) {
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        MPI_Recv(&other, 1, MPI_INT, 2, 0, first, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_free(&second);
+    MPI_Comm_free(&first);
+}
+
 int main(int argc, char **argv)
 {
     MPI_Group world;
@@ -25,11 +58,14 @@ int main(int argc, char **argv)
 
         mt_phase("communicator %d", round);
         snprintf(name, sizeof(name), "from_group %d", round % NAMES);
-        MPI_Comm_create_from_group(world, name, MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+        comm = make(world, name);
         MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
         MT_CHECK(sum == mt.size * (mt.size - 1) / 2, "the ranks' sum is %d", sum);
         MPI_Comm_free(&comm);
     }
+    mt_phase("a message behind the first of a communicator");
+    if (mt.size > 2)
+        match_behind_first(world);
     MPI_Group_free(&world);
     mt_finish("%d communicators", rounds);
     return 0;

@@ -9,7 +9,7 @@ static void id__leaves_its_time_of_waiting(void **state)
     assert_int_equal(rdma_disconnect(c.caller.id), 0);
     ack(&c.listener, RDMA_CM_EVENT_DISCONNECTED);
     assert_false(
-        is_readable(c.listener.channel->fd, 300)); /* not before programs have destroyed it */
+        is_readable(c.listener.channel->fd, 50)); /* not before programs have destroyed it */
     ack(&c.listener, RDMA_CM_EVENT_TIMEWAIT_EXIT);
     assert_int_equal(rdma_disconnect(c.called), 0);
     ack(&c.caller, RDMA_CM_EVENT_DISCONNECTED);
