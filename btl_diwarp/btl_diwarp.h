@@ -195,16 +195,17 @@ struct mca_btl_diwarp_module {
     struct diwarp_address address; /* ours, for peers */
     char peers[512];               /* of rank 0, as text for mca_btl_diwarp_show_job */
 
-    bool threaded;                           /* the program asked for threads */
-    unsigned cores;                          /* that this process may run on; 0: unknown */
-    uint32_t cores_id;                       /* stands for the set of them, where that is known */
-    unsigned mates;                          /* ranks added that run on the same */
-    unsigned turns;                          /* ranks for each core, rounded up; 1: nobody waits */
-    unsigned endpoints;                      /* none left: the PML is about to go */
-    struct diwarp_helper *helper;            /* NULL: it was not started */
-    bool helper_calls_back;                  /* the PML is protected against a second thread */
-    int helper_cpu;                          /* where it runs the RNIC; -1: it does not */
-    bool helper_polls;                       /* the lock `polling` is the helper's */
+    bool threaded;                /* the program asked for threads */
+    unsigned cores;               /* that this process may run on; 0: unknown */
+    uint32_t cores_id;            /* stands for the set of them, where that is known */
+    unsigned mates;               /* ranks added that run on the same */
+    unsigned turns;               /* ranks for each core, rounded up; 1: nobody waits */
+    unsigned endpoints;           /* none left: the PML is about to go */
+    struct diwarp_helper *helper; /* NULL: it was not started */
+    bool helper_calls_back;       /* the PML is protected against a second thread */
+    bool helper_polls;            /* the lock `polling` is the helper's */
+    int helper_cpu;               /* where it runs the RNIC; -1: it does not */
+
     STAILQ_HEAD(, mca_btl_diwarp_held) held; /* the oldest first */
     unsigned held_count; /* with MCA_BTL_DIWARP_HELD_MOST the helper polls no more */
 
