@@ -230,6 +230,8 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
     opal_proc_t *proc = opal_proc_for_name(proc_name);
     if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
+    if (!strcmp(host, "unknown")) /* Open MPI may say so of processes that came later */
+        host = where;
     snprintf(silent, sizeof silent, "silent for %u seconds (btl_diwarp_peer_timeout)",
              mca_btl_diwarp_params.peer_timeout_s);
     why = why ? why : silent;
