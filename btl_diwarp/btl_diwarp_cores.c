@@ -8,7 +8,8 @@
  * progress, computing or blocked in the run-time system (MPI_Comm_spawn waits there for its
  * children, which may wait for what was sent). Where the PML is protected against a second thread
  * (helper_calls_back) the helper hands completions on as progress does, so that messages are
- * matched, too; else these wait for the application.
+ * matched, too (but for the first ones of some communicators: btl_diwarp_openmpi5.c); else these
+ * wait for the application.
  */
 #define _GNU_SOURCE /* sched_getaffinity, sched_getcpu */
 #include "btl_diwarp/btl_diwarp.h"

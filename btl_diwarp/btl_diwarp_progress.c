@@ -54,8 +54,8 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count + delivered;
 }
 
-/* Processes that share a core take turns of a millisecond or more. A fifth of this comes near what
- * the system takes now and then; at twice as much, turns of a millisecond are not seen. */
+/* Processes that share a core take turns of a millisecond or more: at twice as much, the shortest
+ * would not be seen; half as much would count more of what the system itself takes now and then. */
 #define TAKEN_NS 500000u
 /* A rank that sleeps is preempted no more, so that contention is not seen: for so long it goes on
  * to sleep, and then polls again until it loses the core, some milliseconds. */

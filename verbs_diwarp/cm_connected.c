@@ -17,9 +17,9 @@
 #define LOOK_NS     INT64_C(1000000)
 /* Until the other side, which may have stopped, has left, too. */
 #define LEAVE_NS INT64_C(5000000000)
-/* Programs that destroy the id some time after it has disconnected never see
- * RDMA_CM_EVENT_TIMEWAIT_EXIT with cards, where it comes seconds later, and take it for an error
- * (Open MPI's btl/openib): a second is ten times what they need, and the socket stays as long. */
+/* Open MPI's btl/openib destroys its id a while after it has disconnected, and takes
+ * RDMA_CM_EVENT_TIMEWAIT_EXIT, if that comes before, for an error: at once was too soon, a second
+ * was not. Twice as long keeps the socket twice as long. */
 #define TIMEWAIT_NS INT64_C(1000000000)
 
 int dv_cm_say(struct dv_cm_id *id, enum dv_cm_type type)
