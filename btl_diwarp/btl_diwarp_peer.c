@@ -221,7 +221,7 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
                                  const struct diwarp_name *name, const char *topic, const char *why)
 {
     const opal_process_name_t proc_name = {.jobid = name->job, .vpid = name->rank};
-    char where[TEXT_BYTES] = "unknown", info[2 * TEXT_BYTES], silent[64];
+    char where[TEXT_BYTES] = "unknown", info[TEXT_BYTES + 256], silent[64];
     struct diwarp_address address;
     const bool goes_on = mca_btl_diwarp_job_goes_on();
     if (__atomic_exchange_n(&module->gone_told, true, __ATOMIC_RELAXED) && !goes_on)
