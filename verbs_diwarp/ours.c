@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "verbs_diwarp/front.h"
 
@@ -20,6 +21,21 @@ static union {
 };
 
 struct ibv_device *const dv_device = &the_device.device;
+
+/* What diwarp-verbs(1) sets: programs such as UCX refuse the iWARP card that the device is. */
+static void __attribute__((constructor)) choose_transport(void)
+{
+    const char *transport = getenv("DIWARP_VERBS_TRANSPORT");
+    if (!transport || !strcmp(transport, "ib"))
+        return;
+    if (!strcmp(transport, "iwarp")) {
+        dv_device->node_type = IBV_NODE_RNIC;
+        dv_device->transport_type = IBV_TRANSPORT_IWARP;
+        return;
+    }
+    fprintf(stderr, "diwarp: DIWARP_VERBS_TRANSPORT is \"%s\", not ib or iwarp: ib it is\n",
+            transport);
+}
 
 #define SONAME "libibverbs.so.1"
 
