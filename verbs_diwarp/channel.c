@@ -18,9 +18,32 @@ static struct dv_channel *channel_of(const struct dv_cq *cq)
     return (struct dv_channel *)cq->cq.channel;
 }
 
+bool dv_channel_wants(const struct dv_cq *cq, const struct dv_entry *entry)
+{
+    return cq->cq.channel &&
+           (cq->armed == DV_ARMED || (cq->armed == DV_ARMED_SOLICITED &&
+                                      (entry->solicited || entry->wc.status != IBV_WC_SUCCESS)));
+}
+
+void dv_channel_arm(struct dv_cq *cq, enum dv_arming arming)
+{
+    struct dv_channel *channel = channel_of(cq);
+    if (!cq->armed)
+        dv_context_of(cq->cq.context)->armed_count++;
+    if (cq->armed != DV_ARMED)
+        cq->armed = arming;
+    if (!channel || !cq->count || cq->left)
+        return;
+    cq->left = true;
+    cq->next_left = channel->left;
+    channel->left = cq;
+}
+
 void dv_channel_push(struct dv_cq *cq)
 {
     struct dv_channel *channel = channel_of(cq);
+    cq->armed = DV_NOT_ARMED;
+    dv_context_of(cq->cq.context)->armed_count--;
     if (!cq->waiting++) {
         struct dv_cq **last = &channel->first;
         while (*last)
@@ -37,6 +60,30 @@ static void take_out(struct dv_cq *cq)
     while (*at != cq)
         at = &(*at)->next;
     *at = cq->next;
+}
+
+static void forget_left(struct dv_cq *cq)
+{
+    struct dv_cq **at = &channel_of(cq)->left;
+    while (*at != cq)
+        at = &(*at)->next_left;
+    *at = cq->next_left;
+    cq->left = false;
+}
+
+/* What was in a CQ when an event was asked for, and has not been taken since, is told only when the
+ * program would wait: cards tell it at once, and programs that take one completion for each event
+ * rely on that; others would be woken in vain for each. */
+static void tell_of_left(struct dv_channel *channel)
+{
+    dv_lock(dv_context_of(channel->channel.context));
+    for (struct dv_cq *cq; !channel->first && (cq = channel->left);) {
+        forget_left(cq);
+        for (uint32_t i = 0; cq->armed && i < cq->count; i++)
+            if (dv_channel_wants(cq, &cq->entries[(cq->head + i) % cq->size]))
+                dv_channel_push(cq);
+    }
+    dv_unlock(dv_context_of(channel->channel.context));
 }
 
 /* Without waiting, for its place: whoever reads it first holds no event yet, and finds none. */
@@ -77,6 +124,8 @@ void dv_channel_leave(struct dv_cq *cq)
     while (cq->waiting && dv_take_count(cq->cq.channel->fd))
         cq->waiting--;
     cq->waiting = 0;
+    if (cq->left)
+        forget_left(cq);
     if (cq->armed)
         context->armed_count--;
     cq->armed = DV_NOT_ARMED;
@@ -149,6 +198,7 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, v
         return DV_REAL(ibv_get_cq_event)(ibv_channel, cq, cq_context);
     struct dv_channel *channel = (struct dv_channel *)ibv_channel;
     struct dv_cq *taken = NULL;
+    tell_of_left(channel);
     int rc = dv_wait_for_count(ibv_channel->fd);
     while (!rc && !(taken = take_event(channel)))
         rc = dv_wait_again(ibv_channel->fd);

@@ -4,7 +4,11 @@
 
 #include "verbs_diwarp/front.h"
 
-/* An event of a CQ for its channel; with the context's lock held. */
+/* With the context's lock held: asks for an event of a CQ. */
+void dv_channel_arm(struct dv_cq *cq, enum dv_arming arming);
+/* Likewise: whether the completion is one that an event was asked for. */
+bool dv_channel_wants(const struct dv_cq *cq, const struct dv_entry *entry);
+/* Likewise: the event, once for each arming. */
 void dv_channel_push(struct dv_cq *cq);
 /* The CQ is about to be destroyed: waits, as libibverbs does, until each event that was taken has
  * been acknowledged, and drops the others. */

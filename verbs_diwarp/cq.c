@@ -62,16 +62,11 @@ void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
         cq->overrun = true;
         return;
     }
-    cq->entries[(cq->head + cq->count++) % cq->size] =
-        (struct dv_entry){*wc, cq->stamps ? dv_clock_ns() : 0};
+    struct dv_entry *entry = &cq->entries[(cq->head + cq->count++) % cq->size];
+    *entry = (struct dv_entry){*wc, cq->stamps ? dv_clock_ns() : 0, solicited};
     take_place(dv_context_of(ibv_cq->context), wc);
-    const bool wanted = cq->armed == DV_ARMED || (cq->armed == DV_ARMED_SOLICITED &&
-                                                  (solicited || wc->status != IBV_WC_SUCCESS));
-    if (!wanted || !ibv_cq->channel)
-        return;
-    cq->armed = DV_NOT_ARMED;
-    dv_context_of(ibv_cq->context)->armed_count--;
-    dv_channel_push(cq);
+    if (dv_channel_wants(cq, entry))
+        dv_channel_push(cq);
 }
 
 void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)

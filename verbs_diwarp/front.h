@@ -128,6 +128,7 @@ struct dv_mr {
 struct dv_channel {
     struct ibv_comp_channel channel;
     struct dv_cq *first; /* of those with events that nobody took */
+    struct dv_cq *left;  /* of those that had completions when an event was asked for */
 };
 
 enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };
@@ -136,6 +137,7 @@ enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };
 struct dv_entry {
     struct ibv_wc wc;
     uint64_t at_ns;
+    bool solicited;
 };
 
 struct dv_cq {
@@ -150,6 +152,8 @@ struct dv_cq {
     uint32_t events;       /* taken; cq.comp_events_completed of them are acknowledged */
     uint32_t async_events; /* likewise; cq.async_events_completed */
     struct dv_cq *next;    /* in channel.first */
+    struct dv_cq *next_left;
+    bool left; /* it is in channel.left */
     enum dv_arming armed;
     bool overrun;
     bool ignores_overrun; /* the oldest make room */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "verbs_diwarp/async.h"
+#include "verbs_diwarp/channel.h"
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/grh.h"
@@ -216,10 +217,8 @@ int dv_req_notify_cq(struct ibv_cq *ibv_cq, int solicited_only)
     struct dv_cq *cq = dv_cq_of(ibv_cq);
     dv_lock(context);
     const int rc = -dv_start_helper(context);
-    if (!rc && !cq->armed)
-        context->armed_count++;
-    if (!rc && cq->armed != DV_ARMED)
-        cq->armed = solicited_only ? DV_ARMED_SOLICITED : DV_ARMED;
+    if (!rc)
+        dv_channel_arm(cq, solicited_only ? DV_ARMED_SOLICITED : DV_ARMED);
     if (!rc && context->posts) /* what waits for more leaves before the program sleeps */
         (void)dv_progress(context);
     dv_unlock(context);

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "test/verbs/end.h"
 
@@ -144,6 +145,36 @@ static void event__comes_once_for_each_request(void **state)
     close_end(end);
 }
 
+/* A program that takes one completion for each event, and asks before it does. */
+static void event__of_what_is_there_already(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *context;
+    make_ready(end);
+    assert_int_equal(ibv_req_notify_cq(end->recv_cq, 0), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(post_recv(end, 1 + i, 1024, 40 + BYTES), 0);
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        (void)take(end->send_cq);
+    }
+    poll(NULL, 0, 20);
+    (void)ibv_poll_cq(end->send_cq, 1, &wc);
+    alarm(20);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(ibv_get_cq_event(end->channel, &cq, &context), 0);
+        ibv_ack_cq_events(cq, 1);
+        assert_int_equal(ibv_req_notify_cq(end->recv_cq, 0), 0);
+        assert_int_equal(take(end->recv_cq).wr_id, 1 + i);
+    }
+    alarm(0);
+    assert_int_equal(poll(&readable, 1, 20), 0); /* nor in vain */
+    close_end(end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +183,7 @@ int main(void)
         cmocka_unit_test(cq__destroyed_amid_its_event),
         cmocka_unit_test(cq__resized),
         cmocka_unit_test(event__comes_once_for_each_request),
+        cmocka_unit_test(event__of_what_is_there_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
