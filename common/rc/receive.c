@@ -60,6 +60,24 @@ static bool take_note(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
     return true;
 }
 
+/* Programs look at the last bytes of what a peer writes for a sign that all of it is there, as
+ * cards write in order: so the last word is stored last, at once where all of it is new. */
+static void write_in_order(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+    const uint32_t over = (uint32_t)((uintptr_t)(to + bytes) % sizeof(uint64_t));
+    const uint32_t word = over ? over : (uint32_t)sizeof(uint64_t);
+    const uint32_t before = bytes > word ? bytes - word : 0;
+    uint64_t last;
+    dw_copy(to, from, before);
+    if (bytes - before == sizeof last) {
+        memcpy(&last, from + before, sizeof last);
+        __atomic_store_n((uint64_t *)(void *)(to + before), last, __ATOMIC_RELEASE);
+        return;
+    }
+    for (uint32_t i = before; i < bytes; i++)
+        __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
+}
+
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
@@ -78,7 +96,7 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
         return cause;
     if (answer_reads_first(qp))
         return -ECONNABORTED;
-    dw_copy(at, payload, bytes);
+    write_in_order(at, payload, bytes);
     qp->writes += ddp->last;
     qp->rc->device->served++;
     return 0;
