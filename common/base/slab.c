@@ -104,13 +104,6 @@ static uint32_t size_of(uint32_t bytes)
     return size;
 }
 
-bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks)
-{
-    if (!dw_list_empty(&slab->partial[size_of(bytes)]))
-        return true;
-    return slab->empty_count + slab->returned_count > chunks;
-}
-
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room)
 {
     uint32_t size = size_of(bytes);

@@ -48,9 +48,12 @@ void dw_slab_fini(struct dw_slab *slab);
 /* At least `bytes` <= DW_SLAB_MAX_BYTES, as many as *room says, aligned to DW_SLAB_ALIGN_BYTES, but
  * the second of two in a chunk to half of that; NULL: the bound is reached. */
 void *dw_slab_get(struct dw_slab *slab, uint32_t bytes, uint32_t *room);
-/* Whether a get of `bytes` takes no whole chunk, or leaves so many to others. */
-bool dw_slab_leaves(const struct dw_slab *slab, uint32_t bytes, uint32_t chunks);
 void dw_slab_put(struct dw_slab *slab, void *buffer);
+/* Chunks that no buffer is cut from. */
+static inline uint32_t dw_slab_free_chunks(const struct dw_slab *slab)
+{
+    return slab->empty_count + slab->returned_count;
+}
 /* Gives back half of the chunks that have been empty since the last call, and keeps one. True:
  * there will be more to give back. */
 bool dw_slab_trim(struct dw_slab *slab);

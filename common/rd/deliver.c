@@ -58,6 +58,14 @@ static uint64_t cost(const struct dw_assembly *assembly)
     return PAGE_BYTES + assembly->map.bytes;
 }
 
+/* Nobody waits for a peer that does not answer: it may come back, or be gone, minutes later. */
+static bool is_oversize_free(const struct dw_rd *rd)
+{
+    const struct dw_peer *peer = rd->oversize_peer;
+    return !rd->oversize || (peer->unanswered == DW_OFTEN &&
+                             peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns);
+}
+
 /* For the next segment of one that is begun, or of a new one (NULL). */
 static bool has_room(const struct dw_incoming *in, const struct dw_assembly *assembly)
 {
@@ -67,7 +75,8 @@ static bool has_room(const struct dw_incoming *in, const struct dw_assembly *ass
     bool left_one_open = false;
     dw_foreach (other, const struct dw_assembly, link, &in->peer->assemblies) {
         bytes += cost(other);
-        left_one_open |= dw_serial_before(other->msn, in->segment.ddp.msn);
+        left_one_open |= other != assembly &&
+                         (other->in_order || dw_serial_before(other->msn, in->segment.ddp.msn));
     }
     /* What came before this message, whose turn it is, has come, and yet some of that is not whole.
      * An honest peer ends a message before it begins the next. */
@@ -75,7 +84,7 @@ static bool has_room(const struct dw_incoming *in, const struct dw_assembly *ass
         return false;
     if (assembly && in->in_order && rd->assembly_bytes < 2 * ASSEMBLIES_MAX_BYTES)
         return true;
-    return (in->in_order && (!rd->oversize || rd->oversize == assembly)) ||
+    return (in->in_order && (rd->oversize == assembly || is_oversize_free(rd))) ||
            rd->assembly_bytes + bytes / 2 < ASSEMBLIES_MAX_BYTES / share;
 }
 
@@ -96,7 +105,11 @@ static struct dw_assembly *begin(const struct dw_incoming *in)
         return NULL;
     rd->assembly_count++;
     *assembly = (struct dw_assembly){
-        .mapped_bytes = assembly_bytes(rd), .qp = in->ends.qp, .msn = in->segment.ddp.msn};
+        .mapped_bytes = assembly_bytes(rd),
+        .qp = in->ends.qp,
+        .msn = in->segment.ddp.msn,
+        .in_order = in->in_order,
+    };
     rd->assembly_bytes += cost(assembly);
     dw_list_append(&in->peer->assemblies, &assembly->link);
     dw_timers_watch(in->peer); /* should it never send the rest */
@@ -130,8 +143,10 @@ static bool assemble(const struct dw_incoming *in, struct dw_assembly *assembly)
     if (added < 0)
         return false;
     rd->assembly_bytes += (uint64_t)added;
-    if (in->in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && !rd->oversize)
+    if (in->in_order && rd->assembly_bytes > ASSEMBLIES_MAX_BYTES && is_oversize_free(rd)) {
         rd->oversize = assembly;
+        rd->oversize_peer = in->peer;
+    }
     dw_copy(assembly->buf + ddp->mo, in->segment.payload, in->segment.bytes);
     if (ddp->last)
         assembly->total = end;

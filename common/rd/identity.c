@@ -111,13 +111,14 @@ static uint64_t cookie_of(const struct dw_rd *rd, const struct dw_handle *handle
     return cookie;
 }
 
-/* Of a name whose address the application gave, only a process of the same host may be another. */
+/* Of a name whose address the application gave, only a process of the same host may be another,
+ * by whichever of its interfaces. */
 static bool may_be(const struct dw_handle *handle, const struct dw_intro *intro)
 {
     struct dw_llp_addr addr = {.family = intro->family};
     memcpy(addr.ip, intro->ip, sizeof addr.ip);
     return !handle || !handle->given || !handle->ah.ways ||
-           dw_llp_same_host(&dw_ah_path(&handle->ah)->host, &addr);
+           dw_ways_find(handle->ah.ways, &addr, 0) < handle->ah.ways->count;
 }
 
 static void send_reset(struct dw_rd *rd, const struct dw_handle *handle,
@@ -268,8 +269,7 @@ static bool on_reset(struct dw_handle *handle, const struct dw_arrival *arrival,
     /* It may have had what it does not know of any more. */
     if (peer->sendwin.count && dw_peer_is_in_doubt(peer, now_ns)) {
         dw_peer_doom(peer, DIWARP_GONE_RESTARTED);
-    } else if (!dw_control_send(peer, DW_LLP_PROOF, dw_sendwin_first_psn(&peer->sendwin),
-                                arrival->segments + 8, DW_PROOF_BYTES)) {
+    } else if (!dw_control_prove(peer, arrival->segments + 8)) {
         /* All that was sent so far was dropped. Where the proof finds the socket full, that waits:
          * it would fill it again for the next one, too. The RESET that answers our next probe finds
          * it empty. */

@@ -44,9 +44,11 @@ int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct 
                        unsigned n, uint32_t segment);
 
 /* ---- without a PSN ---- */
-/* ACK, PROBE, PROBE_REPLY, or PROOF, whose body is the cookie. As dw_datagrams_send(). */
-int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
-                    uint32_t bytes);
+/* ACK, PROBE or PROBE_REPLY. As dw_datagrams_send(). */
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
+/* A PROOF with that cookie, which is of one intro: while other ways are tried, by each of them with
+ * the intro of each. As dw_datagrams_send(), of the current one. */
+int dw_control_prove(struct dw_peer *peer, const void *cookie);
 /* One that need not be the current, and what the datagrams that take it say: of a probe and its
  * reply, its number by its place at who asks; of a record's, that by the sink's interface
  * (dw_way_number()); 0: the current one. */

@@ -9,10 +9,11 @@
 
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
-/* ICMP says "port unreachable" often, and probes get no answer for so long: the process died. Of
- * another host a firewall says so, too, while its rules are loaded anew; our own host's refusal to
- * send to a peer is borne as long. */
-#define UNREACHABLE_REMOTE_NS 10000000000ull
+/* ICMP says "port unreachable" often, and probes get no answer for so long: the process of another
+ * host died. Half of it is what a firewall may take to load its rules anew. */
+#define NO_PORT_REMOTE_NS 1500000000ull
+/* A firewall prohibits it, or our own host refuses to send to a peer: somebody may mend that. */
+#define PROHIBITED_NS 10000000000ull
 /* Of a process never heard, within which a user wants to know. */
 #define WARN_NS 1500000000ull
 /* Of a probe's PSN the part that is its time. */
@@ -108,7 +109,7 @@ static void send_probe(struct dw_peer *peer, uint32_t psn, uint32_t bytes, bool 
 {
     if (bytes)
         dw_control_padded_probe(peer, psn | PADDED, bytes, whole);
-    (void)dw_control_send(peer, DW_LLP_PROBE, psn | (bytes ? BARE : 0), NULL, 0);
+    (void)dw_control_send(peer, DW_LLP_PROBE, psn | (bytes ? BARE : 0));
     dw_rd_of(peer)->counters->tx_probes++;
 }
 
@@ -388,7 +389,9 @@ static uint64_t patience_ns(const struct dw_peer *peer)
     const uint64_t limit_ns = device->attr.peer_timeout_ns;
     const bool never = peer->send_error && !peer->sent && !dw_handle_of(peer)->heard;
     const bool unreachable = peer->unreachables == DW_OFTEN;
-    uint64_t soon_ns = never || unreachable ? UNREACHABLE_REMOTE_NS : UINT64_MAX;
+    uint64_t soon_ns = never || unreachable ? PROHIBITED_NS : UINT64_MAX;
+    if (unreachable && !peer->prohibited)
+        soon_ns = NO_PORT_REMOTE_NS;
     if (unreachable &&
         dw_interfaces_have(device->interfaces, device->interface_count, host->family, host->ip))
         soon_ns = DW_ASK_NS;

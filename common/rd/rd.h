@@ -78,6 +78,7 @@ struct dw_rd {
     uint64_t assembly_bytes;            /* that have come of them, and a page for each */
     uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
     const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
+    const struct dw_peer *oversize_peer; /* whose it is */
 };
 
 /* The end-to-end context of a peer: its protocol state while it is awake. */
@@ -218,6 +219,7 @@ struct dw_assembly {
     struct diwarp_qp *qp;
     uint32_t msn;
     uint32_t total; /* 0: the last segment has not come */
+    bool in_order;  /* so its first segment came */
     struct dw_ranges map;
     uint8_t buf[];
 };

@@ -17,9 +17,10 @@ _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any
 _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Part of the pool's chunks that peers with something under way leave to those that have nothing;
- * they also leave half as much as they have under way. So whoever does not acknowledge for long has
- * two thirds at most, two such peers two fifths each, and there is always something left. */
+/* Part of the pool's chunks that is left to one datagram of each peer that has nothing under way;
+ * peers that have also leave half as much as that is. So whoever does not acknowledge for long has
+ * two thirds at most, two such peers two fifths each, and there is something left for others until
+ * very many do not. */
 #define POOL_LEFT_DEN 8
 
 /* ---- buffers ---- */
@@ -33,7 +34,9 @@ struct dw_train *dw_train_get(const struct dw_peer *peer, struct dw_qpns qpns, u
     uint32_t left = peer->sendwin.bytes / 2 / DW_SLAB_CHUNK_BYTES, room;
     if (left < slab->chunk_max / POOL_LEFT_DEN)
         left = slab->chunk_max / POOL_LEFT_DEN;
-    const bool may_take = !peer->sendwin.count || dw_slab_leaves(slab, bytes, left);
+    if (!left)
+        left = 1;
+    const bool may_take = (!peer->sendwin.count && n == 1) || dw_slab_free_chunks(slab) > left;
     struct dw_train *train = may_take ? dw_slab_get(slab, bytes, &room) : NULL;
     if (!train)
         return NULL;
@@ -323,13 +326,27 @@ static int send_body(struct dw_peer *peer, struct dw_qpns qpns, struct lead lead
                     gathered ? 3 : 1, all, whole);
 }
 
-int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn, const void *body,
-                    uint32_t bytes)
+int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn)
 {
-    const bool proof = type == DW_LLP_PROOF;
-    const struct lead lead = {
-        .type = type, .flags = proof ? DW_LLP_ACK_REQUEST : 0, .psn = psn, .intro = proof};
-    return send_body(peer, (struct dw_qpns){0}, lead, body, bytes, false);
+    return send_body(peer, (struct dw_qpns){0}, (struct lead){.type = type, .psn = psn}, NULL, 0,
+                     false);
+}
+
+int dw_control_prove(struct dw_peer *peer, const void *cookie)
+{
+    const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;
+    struct lead lead = {.type = DW_LLP_PROOF,
+                        .flags = DW_LLP_ACK_REQUEST,
+                        .psn = dw_sendwin_first_psn(&peer->sendwin),
+                        .intro = true};
+    const int rc = send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false);
+    for (unsigned i = 0; peer->trying && i < ways->count; i++) {
+        const struct dw_way way = {.path = ways->paths[i]};
+        lead.way = &way;
+        if (i != ways->current)
+            (void)send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false);
+    }
+    return rc;
 }
 
 /* Of padded ones. */
@@ -345,7 +362,7 @@ void dw_control_by_way(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn
 
 bool dw_control_ack(struct dw_peer *peer)
 {
-    if (dw_control_send(peer, DW_LLP_ACK, 0, NULL, 0) == -EAGAIN) {
+    if (dw_control_send(peer, DW_LLP_ACK, 0) == -EAGAIN) {
         dw_peer_ack_last(peer);
         return false;
     }

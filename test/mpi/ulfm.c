@@ -18,6 +18,7 @@
 #define SMALL_BYTES   100
 #define DELAY_MOST_US 30000
 #define FORGET_S      10 /* until nothing is held for the dead any more */
+#define HEARD_MOST_S  6  /* two seconds, and four more on a loaded machine */
 
 static MPI_Comm comm, across;  /* across: to the victim, which has connected to the others */
 static int rank, size, victim; /* in comm */
@@ -247,6 +248,7 @@ static double kill_one(const struct scene *scene, unsigned delay_us)
     const double heard_s = MPI_Wtime() - began - (scene->sends ? delay_us / 10 : delay_us) * 1e-6;
     printf("ulfm: rank %d heard of rank %d after %.4f s: %s\n", mt.rank, victim, heard_s,
            scene->name);
+    MT_CHECK(heard_s <= HEARD_MOST_S, "heard of its end after %.1f s", heard_s);
     ulfm_shrink(&comm);
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);

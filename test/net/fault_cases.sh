@@ -42,7 +42,7 @@ case_killed_unseen()
     local at="on host ${hosts[1]}"
     killed_unseen 'rank killed, same host' '2 0' 1000 \
         'diwarp: rank [01] on host .* does not answer: .*'
-    killed_unseen 'rank killed, other host' '1 1' 11000 "diwarp: rank 1 $at does not answer: .*"
+    killed_unseen 'rank killed, other host' '1 1' 2000 "diwarp: rank 1 $at does not answer: .*"
     killed_unseen 'rank killed, other host, rc' '1 1' 1000 \
         "diwarp: rank 1 $at is not connected any more: .*" "${over_rc[@]}"
 }

@@ -266,6 +266,31 @@ static void sends__no_buffer_left__idle_until_a_post(void **state)
     free(data);
 }
 
+/* As many as the pool has chunks: the first train to each takes one. */
+static void sends__to_many_silent_peers__do_not_stop_another(void **state)
+{
+    (void)state;
+    enum { NODES = 15, BYTES = 60000 };
+    struct fixture *f = open_wide(NODES);
+    uint8_t *data = fixture_payload(1, BYTES);
+    f->config.mtu_bytes = 1500;
+    f->config.device.send_pool_bytes = (NODES - 2) * DW_SLAB_CHUNK_BYTES;
+    fixture_open(f);
+    acquaint(f);
+    for (unsigned to = 1; to < NODES - 1; to++) {
+        f->world.nodes[to].paused_until_ns = f->world.net.now_ns + 100 * MS;
+        send_one(f, 0, to, to, data, BYTES);
+    }
+    sim_world_run_for(&f->world, MS);
+    send_one(f, 0, NODES - 1, NODES - 1, data, 8);
+    sim_world_run_for(&f->world, 10 * MS);
+    fixture_assert_status(f, 0, NODES - 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+    fixture_run(f, SECOND);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_SEND), NODES - 1);
+    fixture_close(f);
+    free(data);
+}
+
 /* Nor do Sends to it keep all buffers. */
 static void sends__to_a_silent_peer__do_not_stop_others(void **state)
 {
@@ -462,6 +487,7 @@ int main(void)
         cmocka_unit_test(reads__many_of_a_silent_peer__are_not_looked_at),
         cmocka_unit_test(grants__freed__wake_the_next),
         cmocka_unit_test(sends__no_buffer_left__idle_until_a_post),
+        cmocka_unit_test(sends__to_many_silent_peers__do_not_stop_another),
         cmocka_unit_test(sends__to_a_silent_peer__do_not_stop_others),
         cmocka_unit_test(atomics__unanswered__no_more_than_the_queue_holds),
         cmocka_unit_test(asked_for__all_that_may_be__comes),

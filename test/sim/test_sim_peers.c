@@ -88,7 +88,7 @@ static void peer__stops__gone_after_the_timeout(void **state)
 static void peer__dies__gone_when_its_port_is_closed(void **state)
 {
     (void)state;
-    peer_vanishes(sim_node_close, 60 * SECOND, 15 * SECOND, DIWARP_GONE_UNREACHABLE);
+    peer_vanishes(sim_node_close, 60 * SECOND, 2 * SECOND, DIWARP_GONE_UNREACHABLE);
 }
 
 /* As while the rules of its firewall are loaded anew; for as long as asked for, if that is less. */
@@ -97,7 +97,10 @@ static void peer__rejected_for_a_while__is_there(void **state)
     (void)state;
     static const struct {
         uint64_t timeout_ns, rejected_ns;
-    } cases[] = {{60 * SECOND, 8 * SECOND}, {0, 100 * SECOND}};
+        enum dw_llp_told rejection;
+    } cases[] = {{60 * SECOND, SECOND, DW_LLP_NO_PORT},
+                 {60 * SECOND, 8 * SECOND, DW_LLP_PROHIBITED},
+                 {0, 100 * SECOND, DW_LLP_NO_PORT}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fixture *f = fixture_new();
         uint8_t data = 0;
@@ -105,6 +108,7 @@ static void peer__rejected_for_a_while__is_there(void **state)
         fixture_open(f);
         assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_SEND, 0, &data, 1, NULL), 0);
         fixture_run(f, SECOND);
+        f->world.net.rejection = cases[i].rejection;
         f->world.net.rejecting = true;
         assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_SEND, 0, &data, 1, NULL), 0);
         sim_world_run_for(&f->world, cases[i].rejected_ns);

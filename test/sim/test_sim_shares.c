@@ -209,7 +209,8 @@ static void records__one_asks_for_too_many__the_other_is_served(void **state)
 enum { PIECE = 30000 };
 
 /* Bytes [at, at + PIECE) of message msn, not the last. */
-static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at, bool last)
+static bool deliver_in(struct fixture *f, unsigned from, bool in_order, uint32_t msn, uint32_t at,
+                       bool last)
 {
     static const uint8_t payload[PIECE];
     const struct dw_incoming in = {
@@ -218,10 +219,16 @@ static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at,
         .segment = {.ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last},
                     .payload = payload,
                     .bytes = PIECE},
+        .in_order = in_order,
         .sequenced = true,
     };
     assert_non_null(in.peer);
     return dw_deliver_send(&in);
+}
+
+static bool deliver(struct fixture *f, unsigned from, uint32_t msn, uint32_t at, bool last)
+{
+    return deliver_in(f, from, false, msn, at, last);
 }
 
 static void assemblies__one_begins_all_it_may__the_other_too(void **state)
@@ -236,6 +243,41 @@ static void assemblies__one_begins_all_it_may__the_other_too(void **state)
         begun[OTHER]++;
     assert_in_range(begun[FULL], 8, 64);
     assert_true(begun[OTHER] > 1);
+    sim_world_fini(&f->world);
+    free(f);
+}
+
+/* Nor does one that begins its messages in turn, but ends none, whatever their numbers. */
+static void assemblies__begun_with_falling_numbers__the_other_too(void **state)
+{
+    (void)state;
+    struct fixture *f = open_three();
+    uint32_t msn = 1000;
+    fixture_open(f);
+    while (deliver_in(f, FULL, true, msn, 0, false))
+        assert_true(--msn > 900);
+    assert_true(deliver_in(f, OTHER, true, 1, 0, false));
+    sim_world_fini(&f->world);
+    free(f);
+}
+
+/* The one message that may go on beyond the bound is of a peer that does not answer any more. */
+static void assembly__of_a_silent_peer__the_other_is_served(void **state)
+{
+    (void)state;
+    struct fixture *f = open_three();
+    uint32_t at = 0;
+    f->config.qp.max_msg_bytes = 4 << 20;
+    fixture_open(f);
+    for (; at < 2 << 20; at += PIECE)
+        assert_true(deliver_in(f, FULL, true, 1, at, false));
+    assert_false(deliver_in(f, OTHER, true, 1, 0, false));
+    struct dw_peer *silent = dw_peer_wake(sim_handle(&f->world.nodes[HERE], FULL));
+    silent->unanswered = DW_OFTEN;
+    silent->records.contact.probe_sent_ns = (silent->records.contact.heard_ns + 1) & INT64_MAX;
+    for (uint32_t other_at = 0; other_at < 2 << 20; other_at += PIECE)
+        assert_true(deliver_in(f, OTHER, true, 1, other_at, false));
+    assert_false(deliver_in(f, FULL, true, 1, at, false)); /* it is the other's turn now */
     sim_world_fini(&f->world);
     free(f);
 }
@@ -358,6 +400,8 @@ int main(void)
         cmocka_unit_test(held__its_peer_goes),
         cmocka_unit_test(records__one_asks_for_too_many__the_other_is_served),
         cmocka_unit_test(assemblies__one_begins_all_it_may__the_other_too),
+        cmocka_unit_test(assemblies__begun_with_falling_numbers__the_other_too),
+        cmocka_unit_test(assembly__of_a_silent_peer__the_other_is_served),
         cmocka_unit_test(assembly__beyond_its_end__refused),
         cmocka_unit_test(ud_assembly__beyond_its_end__refused),
         cmocka_unit_test(llp__counts_nothing__all_goes_as_with_one_that_does),

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "common/rd/rd.h"
 #include "test/sim/sim_fixture.h"
 
 #define FIRST     1u /* of cut_networks: the one that both ends choose */
@@ -415,6 +416,48 @@ static void prohibited__named__gone_soon(void **state)
     fixture_close(f);
 }
 
+/* Each end prefers another network, and one asks those that it meets to prove themselves. */
+static void ordered_differently__one_has_forgotten__they_meet(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * 3; i++) {
+        struct fixture *f = open_networks(2);
+        struct sim_node *nodes = f->world.nodes;
+        dw_ways_change(nodes[0].ahs[1]->ways, 1);
+        ((struct dw_rd *)nodes[i % 2].qp->state)->forgot = true;
+        for (unsigned node = 0; node < 2; node++)
+            if (node == i / 2 || i / 2 == 2)
+                post(f, node, 1);
+        sim_world_run_for(&f->world, 2 * SECOND);
+        for (unsigned node = 0; node < 2; node++)
+            if (node == i / 2 || i / 2 == 2)
+                fixture_assert_status(f, node, 1, IBV_WC_SEND, IBV_WC_SUCCESS);
+        fixture_close(f);
+    }
+}
+
+/* A server that has forgotten a client, whose first way to it leads nowhere by now. */
+static void first_way_fails__client_forgotten__it_proves_itself_by_the_other(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.networks = 2;
+    f->config.strangers = true;
+    f->config.forget_ns = SECOND;
+    f->config.device.peer_timeout_ns = 20 * SECOND;
+    fixture_open(f);
+    post(f, 1, 1);
+    fixture_run(f, 60 * SECOND);
+    f->world.net.cut_networks = FIRST;
+    post(f, 1, 2);
+    sim_world_run_for(&f->world, 2 * SECOND);
+    assert_true(sim_counters(&f->world, 0)->tx_resets > 0);
+    fixture_assert_status(f, 1, 2, IBV_WC_SEND, IBV_WC_SUCCESS);
+    assert_int_equal(fixture_count(f, 0, IBV_WC_RECV), 2);
+    fixture_run(f, 60 * SECOND);
+    fixture_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -435,6 +478,8 @@ int main(void)
         cmocka_unit_test(no_way__warned_once__goes_on_later),
         cmocka_unit_test(peer_heard_before__no_warning),
         cmocka_unit_test(prohibited__named__gone_soon),
+        cmocka_unit_test(ordered_differently__one_has_forgotten__they_meet),
+        cmocka_unit_test(first_way_fails__client_forgotten__it_proves_itself_by_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
