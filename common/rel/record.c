@@ -264,6 +264,16 @@ static void add_pieces(struct dw_record_pieces *pieces, struct dw_record_by by,
         add_piece(pieces, by, ranges[i]);
 }
 
+/* From before there were pieces, one of which came sooner: what lies before them. */
+static void add_late_grant(struct dw_record_source *source, struct dw_record_by by,
+                           uint32_t granted)
+{
+    const struct dw_range late = {source->granted, granted};
+    if (source->sent > source->granted)
+        add_piece(source->pieces, by, late);
+    source->granted = granted;
+}
+
 bool dw_record_source_on_status(struct dw_record_source *source, struct dw_record_by by,
                                 uint32_t granted, const struct dw_range *missing, unsigned count)
 {
@@ -276,6 +286,8 @@ bool dw_record_source_on_status(struct dw_record_source *source, struct dw_recor
         source->pieces = calloc(1, sizeof *source->pieces);
     if (source->pieces) {
         add_pieces(source->pieces, by, missing, count);
+        if (!by.way && !count && granted > source->granted)
+            add_late_grant(source, by, granted);
         return true;
     }
     if (granted > source->granted)

@@ -115,7 +115,8 @@ void dw_record_source_fini(struct dw_record_source *source);
 
 /* A status that came by that way. By way 0: grants only grow; ranges never sent yet are left to the
  * grant. By another one, and by any from then on, the ranges are what may be sent, by this way and
- * no other. False when a value lies outside the record (nothing is taken then). */
+ * no other; one by way 0 without ranges is an older one that others have overtaken. False when a
+ * value lies outside the record (nothing is taken then). */
 bool dw_record_source_on_status(struct dw_record_source *source, struct dw_record_by by,
                                 uint32_t granted, const struct dw_range *missing, unsigned count);
 /* By which way the next bytes are to go; by way 0 without a timestamp. */

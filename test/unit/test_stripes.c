@@ -243,6 +243,31 @@ static void source__sends_each_range_by_its_way(void **state)
     dw_record_source_fini(&source);
 }
 
+/* The last grant before the split comes after the first of another way, a part of which is sent. */
+static void source__grant_overtaken_by_a_split__is_sent(void **state)
+{
+    (void)state;
+    static const struct dw_record_by by_0 = {0};
+    const struct dw_range second = {STRIPE, 2 * STRIPE};
+    for (unsigned sent = 0; sent < 2; sent++) {
+        struct dw_record_source source = {.total = 4 * STRIPE, .granted = 500};
+        struct dw_range range;
+        bool again;
+        assert_true(dw_record_source_on_status(&source, by_2, 2 * STRIPE, &second, 1));
+        assert_range(send_all(&source, 0), 0, 500);
+        if (sent)
+            assert_true(dw_record_source_next(&source, 2, SEGMENT, &range, &again));
+        assert_true(dw_record_source_on_status(&source, by_0, STRIPE, NULL, 0));
+        if (!sent)
+            assert_range(send_all(&source, 0), 500, STRIPE);
+        assert_range(send_all(&source, 2), sent ? range.end : STRIPE, 2 * STRIPE);
+        if (sent)
+            assert_range(send_all(&source, 0), 500, STRIPE);
+        assert_false(dw_record_source_ready(&source));
+        dw_record_source_fini(&source);
+    }
+}
+
 /* The way was left: nothing goes by it any more. */
 static void source__moved_ranges_go_once(void **state)
 {
@@ -335,6 +360,7 @@ int main(void)
         cmocka_unit_test(tells__in_order__once),
         cmocka_unit_test(move__what_is_due_of_it_by_another_way),
         cmocka_unit_test(source__sends_each_range_by_its_way),
+        cmocka_unit_test(source__grant_overtaken_by_a_split__is_sent),
         cmocka_unit_test(source__moved_ranges_go_once),
         cmocka_unit_test(source__moved_from_within__the_rest_stays),
         cmocka_unit_test(source__asked_for_again_by_the_same_way__keeps_its_place),
