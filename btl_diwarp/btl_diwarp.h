@@ -123,6 +123,9 @@ struct mca_btl_diwarp_transport {
                              mca_btl_base_endpoint_t *endpoint);
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
+    /* Open MPI has found its process to be lost: no memory is written or read for it any more.
+     * NULL: regions that are deregistered are enough for that. */
+    void (*endpoint_give_up)(mca_btl_base_endpoint_t *endpoint);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
     /* A request waits for a connection to the endpoint. RC; over RD no post returns -ENOTCONN. */
@@ -206,6 +209,8 @@ struct mca_btl_diwarp_module {
     bool helper_polls;            /* the lock `polling` is the helper's */
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
+    void *lost; /* Open MPI's group of lost processes, as of the last poll; kept, for another one
+                 * could get its address */
     STAILQ_HEAD(, mca_btl_diwarp_held) held; /* the oldest first */
     unsigned held_count; /* with MCA_BTL_DIWARP_HELD_MOST the helper polls no more */
 

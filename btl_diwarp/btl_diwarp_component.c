@@ -142,7 +142,8 @@ static int open_steps(struct mca_btl_diwarp_module *module, bool multiple, const
 {
     struct diwarp_device_attr attr = mca_btl_diwarp_params_device();
     module->threaded = multiple || opal_using_threads();
-    attr.threaded = module->threaded || mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
+    attr.threaded = module->threaded || MCA_BTL_DIWARP_THREADS_LATER ||
+                    mca_btl_diwarp_params.progress_thread != DIWARP_OFF;
     *what = "starting up";
     if (lists_init(module) != OPAL_SUCCESS)
         return -ENOMEM;

@@ -99,8 +99,10 @@ static int run(void *arg)
         __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE) &&
         module->held_count < MCA_BTL_DIWARP_HELD_MOST)
         taken = mca_btl_diwarp_poll_and_call_back(module);
-    else
+    else {
+        mca_btl_diwarp_end_lost(module);
         (void)diwarp_run_cq(module->cq);
+    }
     __atomic_store_n(&module->helper_cpu, -1, __ATOMIC_RELAXED);
     module->helper_polls = false;
     opal_atomic_unlock(&module->polling);

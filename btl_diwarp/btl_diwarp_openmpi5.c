@@ -2,6 +2,7 @@
 /* How Open MPI 5.0 and 6.0 take messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "ompi/group/group.h"
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/proc/proc.h"
 #include "ompi/runtime/params.h"
@@ -92,6 +93,32 @@ bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
 {
     return proc && !ompi_proc_is_active((ompi_proc_t *)proc);
 }
+
+#if OPAL_ENABLE_FT_MPI
+void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module)
+{
+    if (OPAL_LIKELY(!ompi_ftmpi_enabled || ompi_group_all_failed_procs == module->lost))
+        return;
+    opal_mutex_lock(&ompi_group_afp_mutex);
+    ompi_group_t *lost = ompi_group_all_failed_procs;
+    OBJ_RETAIN(lost);
+    opal_mutex_unlock(&ompi_group_afp_mutex);
+    if (module->lost)
+        OBJ_RELEASE(module->lost);
+    module->lost = lost;
+    for (int i = 0; i < ompi_group_size(lost) && module->transport->endpoint_give_up; i++) {
+        mca_btl_base_endpoint_t *endpoint =
+            endpoint_of(module, ompi_group_get_proc_ptr(lost, i, false));
+        if (endpoint)
+            module->transport->endpoint_give_up(endpoint);
+    }
+}
+#else
+void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module)
+{
+    (void)module;
+}
+#endif
 
 bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                            const void *cbcontext)

@@ -39,6 +39,7 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     static struct diwarp_wc wc[32]; /* more than a few; static, for stacks may be small */
     const bool has_held = module->held_count && !module->helper_polls;
     const int delivered = OPAL_UNLIKELY(has_held) ? deliver_held(module) : 0;
+    mca_btl_diwarp_end_lost(module);
     const int count = diwarp_poll_cq(module->cq, sizeof wc / sizeof *wc, wc);
     if (OPAL_UNLIKELY(count < 0)) { /* the CQ had no memory to grow */
         char info[] = "diwarp: out of memory: what was sent or received cannot be told any more";
@@ -110,9 +111,11 @@ static void on_empty_poll(struct mca_btl_diwarp_module *module)
  * vain until its time slice ends, some milliseconds. */
 static void let_helper_end(struct mca_btl_diwarp_module *module)
 {
-    int cpu = __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED);
+    const int cpu = __atomic_load_n(&module->helper_cpu, __ATOMIC_RELAXED);
+    if (cpu < 0) /* another thread of the application polls */
+        return;
     __atomic_store_n(&module->kept_out, true, __ATOMIC_RELAXED);
-    if (cpu >= 0 && cpu == sched_getcpu()) {
+    if (cpu == sched_getcpu()) {
         (void)__atomic_add_fetch(&module->counters.helper_yields, 1, __ATOMIC_RELAXED);
         (void)sched_yield();
     }

@@ -214,8 +214,10 @@ static void close_connections(struct mca_btl_diwarp_module *module)
 {
     const uint64_t until_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) +
                               mca_btl_diwarp_params.finalize_timeout_ms * 1000000ull;
-    mca_btl_diwarp_rc_leave_all(module);
-    while (module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+    /* In each turn those leave for which nothing waits any more. */
+    for (mca_btl_diwarp_rc_leave_all(module);
+         module->rc->connections > 0 && mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC) < until_ns;
+         mca_btl_diwarp_rc_leave_all(module)) {
         mca_btl_diwarp_polling_wait(module);
         const int count = mca_btl_diwarp_poll_and_call_back(module);
         opal_atomic_unlock(&module->polling);

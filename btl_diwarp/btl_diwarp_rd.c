@@ -31,6 +31,11 @@ static void endpoint_destroy(struct mca_btl_diwarp_module *module,
     free(endpoint);
 }
 
+static void endpoint_give_up(mca_btl_base_endpoint_t *endpoint)
+{
+    (void)diwarp_give_up_ah(endpoint->ah); /* without memory its silence tells */
+}
+
 static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                      const struct diwarp_send_wr *wr)
 {
@@ -64,6 +69,7 @@ static const struct {
     [DIWARP_GONE_NO_ROOM] = {"it asks, and takes none of the answers", "peer gone"},
     [DIWARP_GONE_TOO_LARGE] = {NULL, "large lost"},
     [DIWARP_GONE_NOT_SENT] = {NULL, "cannot send"},
+    [DIWARP_GONE_GIVEN_UP] = {NULL, NULL}, /* nobody needs to hear of that */
     [DIWARP_GONE_RESTARTED] = {"it ended, and another process has started under its rank",
                                "peer ended"},
 };
@@ -86,6 +92,8 @@ static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     char text[256];
+    if (wc->wc.vendor_err == DIWARP_GONE_GIVEN_UP)
+        return;
     mca_btl_diwarp_peer_on_gone(module, &wc->src, causes[wc->wc.vendor_err].topic,
                                 reason(wc, text, sizeof text));
 }
@@ -187,6 +195,7 @@ const struct mca_btl_diwarp_transport mca_btl_diwarp_transport_rd = {
     .close = close_rd,
     .endpoint_create = endpoint_create,
     .endpoint_destroy = endpoint_destroy,
+    .endpoint_give_up = endpoint_give_up,
     .on_completions = on_completions,
     .post_send = post_send,
 };

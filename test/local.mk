@@ -621,12 +621,14 @@ test_mpi_local_peers_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_local_peers_LDADD = $(MPI_LIBS)
 
 if DW_OPENMPI5
-check_PROGRAMS += test/mpi/cut_off test/mpi/from_group test/mpi/ulfm
+check_PROGRAMS += test/mpi/cut_off test/mpi/from_group test/mpi/suspected test/mpi/ulfm
 endif
 test_mpi_cut_off_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_cut_off_LDADD = $(MPI_LIBS)
 test_mpi_from_group_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_from_group_LDADD = $(MPI_LIBS)
+test_mpi_suspected_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_suspected_LDADD = $(MPI_LIBS)
 test_mpi_ulfm_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_ulfm_LDADD = $(MPI_LIBS)
 test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)

@@ -304,6 +304,7 @@ enum diwarp_gone {
     DIWARP_GONE_TOO_LARGE,   /* what is sent to it, of wc.byte_len bytes, vanishes; less does not */
     DIWARP_GONE_NOT_SENT,    /* our own host refuses to send to it; wc.byte_len is the errno */
     DIWARP_GONE_RESTARTED,   /* another process has its name now; posts go to that one */
+    DIWARP_GONE_GIVEN_UP,    /* by diwarp_give_up_ah() */
 };
 
 /* In wc.wc_flags of receives over UD and RC: the sender asked for an event (IBV_SEND_SOLICITED). */
@@ -433,6 +434,11 @@ DIWARP_EXPORT const struct diwarp_counters *diwarp_query_counters(const struct d
 DIWARP_EXPORT int diwarp_create_ah(struct diwarp_qp *qp, const struct diwarp_address *address,
                                    struct diwarp_ah **ah);
 DIWARP_EXPORT void diwarp_destroy_ah(struct diwarp_ah *ah);
+/* RD: the application takes the process for gone, whatever it answers. Before this returns all that
+ * is under way with it ends in error, on each QP of the port; nothing that it sends is placed or
+ * delivered any more, and none of its or our memory is read for it. DIWARP_WC_PEER_GONE tells of
+ * it, too. 0; -ENOMEM; -EINVAL: not of RD. */
+DIWARP_EXPORT int diwarp_give_up_ah(struct diwarp_ah *ah);
 /* RD: the pairs of addresses that lead to a process, as "10.0.0.1 to 10.0.0.2:40001", with commas
  * between, the one in use first, cut to len; for messages. -ENOENT: it has no handle. */
 DIWARP_EXPORT int diwarp_explain_peer(struct diwarp_qp *qp, struct diwarp_name name, char *buf,

@@ -223,6 +223,8 @@ void dw_peers_fail_doomed(struct dw_rd *rd);
 /* Another process has the name now: all that is under way with the one before ends in error, and
  * both begin anew. Not while anybody is amid a peer's state. */
 void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation);
+/* As diwarp_give_up_ah(). */
+int dw_handle_give_up(struct dw_handle *handle);
 /* A QP goes, and with it what was posted to it, without completions; while others stay, peers are
  * told. */
 void dw_peers_forget_qp(struct diwarp_qp *qp);

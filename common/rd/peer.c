@@ -217,6 +217,15 @@ void dw_peers_fail_doomed(struct dw_rd *rd)
     }
 }
 
+int dw_handle_give_up(struct dw_handle *handle)
+{
+    struct dw_peer *peer = handle->state == DW_PEER_GONE ? NULL : dw_peer_wake(handle);
+    if (peer)
+        dw_peer_doom(peer, DIWARP_GONE_GIVEN_UP);
+    dw_peers_fail_doomed(dw_rd_of_handle(handle));
+    return handle->state == DW_PEER_GONE ? 0 : -ENOMEM;
+}
+
 void dw_handle_restart(struct dw_handle *handle, uint32_t incarnation)
 {
     struct dw_peer *peer = handle->state == DW_PEER_UNMET ? NULL : dw_peer_wake(handle);

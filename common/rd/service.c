@@ -321,6 +321,11 @@ static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
     return &further->ah;
 }
 
+static int give_up(struct diwarp_ah *ah)
+{
+    return dw_handle_give_up(dw_container(ah, struct dw_handle, ah));
+}
+
 static void put_ah(struct diwarp_ah *ah)
 {
     struct dw_handle *handle = dw_handle_of_ah(ah);
@@ -358,6 +363,7 @@ const struct dw_service dw_rd_service = {
     .get_ah_of_qpn = get_ah_of_qpn,
     .find_ah = find_ah,
     .on_route = on_route,
+    .give_up = give_up,
     .put_ah = put_ah,
     .place = dw_rd_place,
     .take = dw_rd_take,

@@ -277,6 +277,14 @@ void diwarp_destroy_ah(struct diwarp_ah *ah)
     unlock_ahs(ahs);
 }
 
+int diwarp_give_up_ah(struct diwarp_ah *ah)
+{
+    const struct dw_ahs *ahs = lock_ahs_of(ah);
+    const int rc = !ahs ? 0 : ahs->service->give_up ? ahs->service->give_up(ah) : -EINVAL;
+    unlock_ahs(ahs);
+    return rc;
+}
+
 void diwarp_format_ah(const struct diwarp_ah *ah, char *buf, size_t len)
 {
     const struct dw_ahs *ahs = lock_ahs_of(ah);

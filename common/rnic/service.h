@@ -102,6 +102,8 @@ struct dw_service {
     struct diwarp_ah *(*get_ah_of_qpn)(struct diwarp_ah *ah, uint32_t qpn);
     /* That of a process, NULL: none. May be NULL. */
     struct diwarp_ah *(*find_ah)(void *state, struct diwarp_name name);
+    /* Its process is gone, the application says; 0 or -ENOMEM. May be NULL. */
+    int (*give_up)(struct diwarp_ah *ah);
     /* Its owner gives one back; none is left when ah->owners is 0. */
     void (*put_ah)(struct diwarp_ah *ah);
 

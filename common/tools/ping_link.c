@@ -23,6 +23,7 @@ static const char *const gone_texts[] = {
     [DIWARP_GONE_PROHIBITED] = "a firewall answers that it lets nothing through to it",
     [DIWARP_GONE_NOT_SENT] = "this host refuses to send to it",
     [DIWARP_GONE_RESTARTED] = "another process has its name",
+    [DIWARP_GONE_GIVEN_UP] = "it was given up",
 };
 #define GONE_TEXTS (sizeof gone_texts / sizeof *gone_texts)
 

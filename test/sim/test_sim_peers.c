@@ -91,6 +91,46 @@ static void peer__dies__gone_when_its_port_is_closed(void **state)
     peer_vanishes(sim_node_close, 60 * SECOND, 2 * SECOND, DIWARP_GONE_UNREACHABLE);
 }
 
+/* Amid a read from it, or its write: what is on its way then finds nobody. */
+static void peer__given_up__its_data_touch_nothing(void **state)
+{
+    (void)state;
+    uint8_t *theirs = fixture_payload(2, RECORD_BYTES), *zeros = calloc(1, RECORD_BYTES);
+    uint8_t *ours = malloc(RECORD_BYTES);
+    assert_true(ours && zeros);
+    for (unsigned reads = 0; reads < 2; reads++) {
+        struct fixture *f = fixture_new();
+        f->config.impairment.bytes_per_ns = 0.1;
+        fixture_open(f);
+        struct diwarp_ah *ah = f->world.nodes[0].ahs[1];
+        struct diwarp_mr *there = fixture_reg(f, 1, theirs, RECORD_BYTES);
+        struct diwarp_mr *here = fixture_reg(f, 0, ours, RECORD_BYTES);
+        memset(ours, 0, RECORD_BYTES);
+        assert_int_equal(
+            reads ? fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, ours, RECORD_BYTES, there)
+                  : fixture_post(f, 1, 0, 1, IBV_WR_RDMA_WRITE, 0, theirs, RECORD_BYTES, here),
+            0);
+        sim_world_run_for(&f->world, 5 * MS);
+        assert_memory_not_equal(ours, zeros, RECORD_BYTES);
+        assert_int_equal(diwarp_give_up_ah(ah), 0);
+        memset(ours, 0, RECORD_BYTES);
+        sim_world_run_for(&f->world, SECOND);
+        assert_memory_equal(ours, zeros, RECORD_BYTES);
+        if (reads)
+            fixture_assert_status(f, 0, 1, IBV_WC_RDMA_READ, IBV_WC_RETRY_EXC_ERR);
+        assert_int_equal(fixture_post(f, 0, 1, 3, IBV_WR_SEND, 0, ours, 1, NULL), -EHOSTUNREACH);
+        assert_int_equal(diwarp_give_up_ah(ah), 0);
+        assert_int_equal(fixture_count(f, 0, DIWARP_WC_PEER_GONE), 1);
+        assert_int_equal(fixture_find(f, 0, 0, DIWARP_WC_PEER_GONE)->wc.vendor_err,
+                         DIWARP_GONE_GIVEN_UP);
+        sim_world_fini(&f->world);
+        free(f);
+    }
+    free(ours);
+    free(theirs);
+    free(zeros);
+}
+
 /* As while the rules of its firewall are loaded anew; for as long as asked for, if that is less. */
 static void peer__rejected_for_a_while__is_there(void **state)
 {
@@ -418,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peer__stops__gone_after_the_timeout),
         cmocka_unit_test(peer__dies__gone_when_its_port_is_closed),
+        cmocka_unit_test(peer__given_up__its_data_touch_nothing),
         cmocka_unit_test(peer__rejected_for_a_while__is_there),
         cmocka_unit_test(peer__never_there),
         cmocka_unit_test(peer__restarts__works_end_at_once),
