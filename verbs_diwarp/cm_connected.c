@@ -31,6 +31,8 @@ int dv_cm_say(struct dv_cm_id *id, enum dv_cm_type type)
 void dv_cm_not_connected(struct dv_cm_id *id, enum rdma_cm_event_type type, int status,
                          const struct dv_cm_message *message)
 {
+    if (type == RDMA_CM_EVENT_REJECTED)
+        dv_cm_qp_fail(id);
     dv_cm_close_link(id);
     dv_cm_set_state(id, DV_CM_ENDED);
     dv_cm_tell(id, type, status, message);
@@ -119,7 +121,8 @@ static void leave(struct dv_cm_id *id)
     dv_cm_link_wait(id->link, dv_cm_now_ns() + LEAVE_NS);
 }
 
-/* The queue pair first: what it has sent goes ahead of the word that we leave. */
+/* The queue pair first: what it has sent goes ahead of the word that we leave. It is in error
+ * without a connection, too, as with librdmacm: programs wait for their receives to be flushed. */
 int rdma_disconnect(struct rdma_cm_id *ibv_id)
 {
     struct dv_cm_id *id = dv_cm_id_of(ibv_id);
@@ -128,8 +131,8 @@ int rdma_disconnect(struct rdma_cm_id *ibv_id)
                            id->state == DV_CM_CLOSING || id->state == DV_CM_LEAVING ||
                            id->state == DV_CM_DISCONNECTED;
     const bool again = id->has_left;
+    dv_cm_qp_fail(id);
     if (connected) {
-        dv_cm_qp_fail(id);
         leave(id);
         id->has_left = true;
     }

@@ -209,23 +209,30 @@ static void on_ready_overdue(struct dv_cm_link *link)
 }
 
 /* 0 or a positive errno. */
-static int answer(struct dv_cm_id *id, const struct rdma_conn_param *param)
+static int send_answer(struct dv_cm_id *id)
 {
-    const bool rc_type = dv_cm_type_of(id) == DV_CM_RC;
     uint32_t psn = 0;
-    if (id->state != DV_CM_REQUESTED || dv_cm_qp_fill(id, DV_CM_ACCEPT, param))
-        return EINVAL;
     if (!id->link)
         return ECONNRESET;
     (void)!getrandom(&psn, sizeof psn, 0);
     id->own.psn = psn & 0xffffff;
-    int rc = rc_type ? dv_cm_qp_connect(id) : 0;
-    if (!rc)
-        rc = -dv_cm_link_send(id->link, &id->own);
-    if (rc)
+    const int rc = dv_cm_qp_connect(id);
+    return rc ? rc : -dv_cm_link_send(id->link, &id->own);
+}
+
+/* 0 or a positive errno. As with librdmacm, the queue pair of who could not be answered is in
+ * error: its receives are flushed. */
+static int answer(struct dv_cm_id *id, const struct rdma_conn_param *param)
+{
+    if (id->state != DV_CM_REQUESTED || dv_cm_qp_fill(id, DV_CM_ACCEPT, param))
+        return EINVAL;
+    const int rc = send_answer(id);
+    if (rc) {
+        dv_cm_qp_fail(id);
         return rc;
+    }
     dv_cm_leave_listener(id);
-    if (!rc_type) {
+    if (dv_cm_type_of(id) == DV_CM_UD) {
         dv_cm_close_link(id);
         dv_cm_set_state(id, DV_CM_ENDED);
         return 0;

@@ -100,7 +100,7 @@ int dv_cm_qp_connect(struct dv_cm_id *id)
 void dv_cm_qp_fail(struct dv_cm_id *id)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    if (id->id.qp && id->id.qp->qp_type == IBV_QPT_RC)
+    if (id->id.qp)
         (void)ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE);
 }
 

@@ -7,7 +7,7 @@
 /* The id's RC queue pair may receive and send: connects with id->other. 0 or a positive errno;
  * there is nothing to do where the program has made the queue pair by itself. */
 int dv_cm_qp_connect(struct dv_cm_id *id);
-/* In error: all that was posted is flushed. */
+/* The id's queue pair, of either type, is in error: all that was posted is flushed. */
 void dv_cm_qp_fail(struct dv_cm_id *id);
 /* What the program asks for, or else as much as there is, into the request or the answer. -EINVAL:
  * more private data than there is room for. */

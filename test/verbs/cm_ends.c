@@ -4,13 +4,12 @@
 #include <poll.h>
 #include <string.h>
 
-struct listener start_listening_at(struct in_addr address, int backlog)
+struct listener start_listening_at(struct in_addr address, enum rdma_port_space ps, int backlog)
 {
     struct listener listener = {.channel = rdma_create_event_channel(),
                                 .address = {.sin_family = AF_INET, .sin_addr = address}};
     assert_non_null(listener.channel);
-    assert_int_equal(rdma_create_id(listener.channel, &listener.id, listener.channel, RDMA_PS_TCP),
-                     0);
+    assert_int_equal(rdma_create_id(listener.channel, &listener.id, listener.channel, ps), 0);
     assert_int_equal(rdma_bind_addr(listener.id, (struct sockaddr *)&listener.address), 0);
     assert_int_equal(rdma_listen(listener.id, backlog), 0);
     listener.address.sin_port = rdma_get_src_port(listener.id);
@@ -63,28 +62,39 @@ void ack(const struct listener *end, enum rdma_cm_event_type type)
     rdma_ack_cm_event(take_event(end, type));
 }
 
-static void make_qp(struct rdma_cm_id *id)
+struct rdma_cm_id *take_caller(const struct listener *listener)
 {
-    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct rdma_cm_event *event = take_event(listener, RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *caller = event->id;
+    rdma_ack_cm_event(event);
+    return caller;
+}
+
+struct listener route_to(struct sockaddr_in address, enum rdma_port_space ps)
+{
+    struct listener caller = {.channel = rdma_create_event_channel(), .address = address};
+    assert_int_equal(rdma_create_id(caller.channel, &caller.id, NULL, ps), 0);
+    assert_int_equal(rdma_resolve_addr(caller.id, NULL, (struct sockaddr *)&address, 2000), 0);
+    ack(&caller, RDMA_CM_EVENT_ADDR_RESOLVED);
+    assert_int_equal(rdma_resolve_route(caller.id, 2000), 0);
+    ack(&caller, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    return caller;
+}
+
+void make_qp(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = id->qp_type};
     assert_int_equal(rdma_create_qp(id, NULL, &attr), 0);
 }
 
 struct connection connect_ids(void)
 {
-    struct connection c = {.listener = start_listening_at(own_address(), 0)};
+    struct connection c = {.listener = start_listening_at(own_address(), RDMA_PS_TCP, 0)};
     struct rdma_conn_param param = {.initiator_depth = 1, .responder_resources = 1};
-    c.caller.channel = rdma_create_event_channel();
-    assert_int_equal(rdma_create_id(c.caller.channel, &c.caller.id, NULL, RDMA_PS_TCP), 0);
-    assert_int_equal(
-        rdma_resolve_addr(c.caller.id, NULL, (struct sockaddr *)&c.listener.address, 2000), 0);
-    ack(&c.caller, RDMA_CM_EVENT_ADDR_RESOLVED);
-    assert_int_equal(rdma_resolve_route(c.caller.id, 2000), 0);
-    ack(&c.caller, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    c.caller = route_to(c.listener.address, RDMA_PS_TCP);
     make_qp(c.caller.id);
     assert_int_equal(rdma_connect(c.caller.id, &param), 0);
-    struct rdma_cm_event *event = take_event(&c.listener, RDMA_CM_EVENT_CONNECT_REQUEST);
-    c.called = event->id;
-    rdma_ack_cm_event(event);
+    c.called = take_caller(&c.listener);
     make_qp(c.called);
     assert_int_equal(rdma_accept(c.called, &param), 0);
     ack(&c.caller, RDMA_CM_EVENT_ESTABLISHED);

@@ -22,7 +22,7 @@ struct connection {
     struct rdma_cm_id *called;
 };
 
-struct listener start_listening_at(struct in_addr address, int backlog);
+struct listener start_listening_at(struct in_addr address, enum rdma_port_space ps, int backlog);
 void stop_listening(struct listener *listener);
 union ibv_gid own_gid(void);
 struct in_addr own_address(void);
@@ -32,5 +32,11 @@ bool is_readable(int fd, int wait_ms);
 struct rdma_cm_event *take_event(const struct listener *listener, enum rdma_cm_event_type type);
 void ack(const struct listener *end, enum rdma_cm_event_type type);
 
+/* Who calls, acknowledged. */
+struct rdma_cm_id *take_caller(const struct listener *listener);
+
+/* An id that has a route to there, and no queue pair. */
+struct listener route_to(struct sockaddr_in address, enum rdma_port_space ps);
+void make_qp(struct rdma_cm_id *id);
 struct connection connect_ids(void);
 void destroy_ids(struct connection *c);

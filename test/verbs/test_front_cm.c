@@ -111,7 +111,7 @@ static void message__has_room_for_so_much_private_data(void **state)
 
 static struct listener start_listening(int backlog)
 {
-    return start_listening_at((struct in_addr){htonl(INADDR_LOOPBACK)}, backlog);
+    return start_listening_at((struct in_addr){htonl(INADDR_LOOPBACK)}, RDMA_PS_TCP, backlog);
 }
 
 static int call(const struct listener *listener)
