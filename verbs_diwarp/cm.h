@@ -47,9 +47,10 @@ struct dv_cm_id {
     struct dv_cm_message own, other; /* request and answer */
     int64_t until_ns;                /* in DV_CM_CALLING: calls again; in DV_CM_CLOSING: waits */
     int64_t polled_until_ns;         /* likewise, for completions to be polled */
-    /* Of one that listens: callers that the program neither accepted nor rejected. */
+    /* Of one that listens: callers that the program neither accepted nor rejected; those of them
+     * whose event nobody has taken, which are `backlog` at most. */
     LIST_HEAD(, dv_cm_id) callers;
-    uint32_t caller_count, backlog;
+    uint32_t caller_count, untaken_count, backlog;
     LIST_HEAD(, dv_cm_group) groups; /* joined, each once */
     struct dv_cm_id *listener;       /* of a caller; NULL: there is none any more */
     LIST_ENTRY(dv_cm_id) among_callers;

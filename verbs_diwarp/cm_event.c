@@ -100,7 +100,9 @@ int dv_cm_tell_request(struct dv_cm_id *listener, struct dv_cm_id *caller)
 {
     const struct rdma_cm_event what = {
         .id = &caller->id, .listen_id = &listener->id, .event = RDMA_CM_EVENT_CONNECT_REQUEST};
-    return push(&what, listener, &caller->other);
+    const int rc = push(&what, listener, &caller->other);
+    listener->untaken_count += !rc;
+    return rc;
 }
 
 /* ---- the end of an id ---- */
@@ -178,6 +180,8 @@ static struct event *take(struct channel *channel)
     if (event) {
         TAILQ_REMOVE(&channel->events, event, entry);
         event->owner->taken++;
+        if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+            event->owner->untaken_count--;
     }
     dv_cm_unlock();
     return event;

@@ -10,7 +10,8 @@ void dv_cm_tell(struct dv_cm_id *id, enum rdma_cm_event_type type, int status,
                 const struct dv_cm_message *message);
 /* With the lock held: an event as it is, into the id's channel. -ENOMEM. */
 int dv_cm_push(const struct rdma_cm_event *what, struct dv_cm_id *owner);
-/* The listener's event: somebody calls. -ENOMEM. */
+/* The listener's event: somebody calls, and has a place of the backlog until the event is taken.
+ * -ENOMEM. */
 int dv_cm_tell_request(struct dv_cm_id *listener, struct dv_cm_id *caller);
 /* With the lock held: drops an id's events that nobody took, each caller's id into `drop`. */
 void dv_cm_forget(struct dv_cm_id *id, void (*drop)(struct dv_cm_id *caller));

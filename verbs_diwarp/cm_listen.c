@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The side that is called. What comes from the network is bounded: in size by the messages, in time
- * and number while the caller has said nothing, and by the backlog until the program answers. */
+ * and number while the caller has said nothing, by the backlog until the program takes the event,
+ * as with the kernel's CM, and in number until it answers. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/random.h>
@@ -22,6 +23,9 @@
 #define READY_NS INT64_C(30000000000)
 
 #define MAX_BACKLOG 1024
+/* Callers of one listener that have no answer yet, whether the program has taken their events or
+ * not: each keeps a socket. */
+#define MAX_UNANSWERED 1024
 
 /* ---- the request ---- */
 
@@ -82,7 +86,7 @@ static void request(struct dv_cm_link *link, const struct dv_cm_message *message
         refuse(link, message->qp_type, DV_CM_INVALID_SERVICE);
         return;
     }
-    if (listener->caller_count < listener->backlog)
+    if (listener->untaken_count < listener->backlog && listener->caller_count < MAX_UNANSWERED)
         id = new_caller(listener, link);
     if (!id || !dv_cm_may_have_gid(&id->id.route.addr.dst_addr, message->gid)) {
         if (id)

@@ -109,6 +109,8 @@ static void message__has_room_for_so_much_private_data(void **state)
 
 /* ---- strangers ---- */
 
+#define MAX_UNANSWERED 1024
+
 static struct listener start_listening(int backlog)
 {
     return start_listening_at((struct in_addr){htonl(INADDR_LOOPBACK)}, RDMA_PS_TCP, backlog);
@@ -254,7 +256,8 @@ static void listener__tells_the_program_what_was_sent(void **state)
     stop_listening(&listener);
 }
 
-/* More callers than the program takes, one of which gives up: that makes no room. */
+/* More callers than the program takes, one of which gives up: that makes no room, as a call that
+ * is taken does. */
 static void listener__has_a_backlog(void **state)
 {
     (void)state;
@@ -266,19 +269,50 @@ static void listener__has_a_backlog(void **state)
     assert_true(is_readable(listener.channel->fd, 2000));
     close(first);
     send_all(second, bytes, count);
-    struct rdma_cm_event *event = take_event(&listener, RDMA_CM_EVENT_CONNECT_REQUEST);
-    struct rdma_cm_id *caller = event->id;
-    rdma_ack_cm_event(event);
-    assert_true(is_readable(listener.channel->fd, 2000));
+    assert_false(is_readable(second, 50));
     send_all(third, bytes, count);
     assert_int_equal(reason_of_end(third, 2000), DV_CM_NO_RESOURCES);
+    struct rdma_cm_id *caller = take_caller(&listener);
+    const int fourth = call(&listener);
+    send_all(fourth, bytes, count);
+    assert_false(is_readable(fourth, 50));
     assert_int_equal(rdma_accept(caller, NULL), -1);   /* the one that gave up */
     assert_int_equal(rdma_destroy_id(listener.id), 0); /* with an event that nobody took */
     assert_int_equal(reason_of_end(second, 2000), 0);
+    assert_int_equal(reason_of_end(fourth, 2000), 0);
     assert_int_equal(rdma_destroy_id(caller), 0);
     rdma_destroy_event_channel(listener.channel);
     close(second);
     close(third);
+    close(fourth);
+}
+
+/* The program may take calls without end, and answer later: there is a bound for that, too. */
+static void listener__has_a_bound_beyond_its_backlog(void **state)
+{
+    (void)state;
+    struct listener listener = start_listening(2);
+    uint8_t bytes[DV_CM_MESSAGE_BYTES];
+    const size_t count = good_request(bytes);
+    static struct rdma_cm_id *callers[MAX_UNANSWERED];
+    for (size_t i = 0; i < MAX_UNANSWERED; i++) {
+        const int fd = call(&listener);
+        send_all(fd, bytes, count);
+        callers[i] = take_caller(&listener);
+        close(fd);
+    }
+    int fd = call(&listener);
+    send_all(fd, bytes, count);
+    assert_int_equal(reason_of_end(fd, 2000), DV_CM_NO_RESOURCES);
+    close(fd);
+    assert_int_equal(rdma_destroy_id(callers[0]), 0);
+    fd = call(&listener);
+    send_all(fd, bytes, count);
+    callers[0] = take_caller(&listener);
+    for (size_t i = 0; i < MAX_UNANSWERED; i++)
+        assert_int_equal(rdma_destroy_id(callers[i]), 0);
+    close(fd);
+    stop_listening(&listener);
 }
 
 static atomic_bool destroyed;
@@ -337,6 +371,7 @@ int main(void)
         cmocka_unit_test(listener__does_not_wait_for_the_silent),
         cmocka_unit_test(listener__tells_the_program_what_was_sent),
         cmocka_unit_test(listener__has_a_backlog),
+        cmocka_unit_test(listener__has_a_bound_beyond_its_backlog),
         cmocka_unit_test(bind__takes_a_device_by_no_address_of_all_hosts),
         cmocka_unit_test(id__stays_until_its_event_is_acknowledged),
     };
