@@ -362,6 +362,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_channels \
 	test/verbs/test_front_cm \
 	test/verbs/test_front_cm_end \
+	test/verbs/test_front_cm_ids \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_dm \
 	test/verbs/test_front_events \
@@ -396,6 +397,8 @@ test_verbs_test_front_cm_SOURCES = test/verbs/test_front_cm.c test/verbs/cm_ends
 test_verbs_test_front_cm_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_cm_end_SOURCES = test/verbs/test_front_cm_end.c test/verbs/cm_ends.c test/verbs/end.c
 test_verbs_test_front_cm_end_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_cm_ids_SOURCES = test/verbs/test_front_cm_ids.c test/verbs/cm_ends.c test/verbs/end.c
+test_verbs_test_front_cm_ids_LDADD = -lrdmacm -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_cq_ex_SOURCES = test/verbs/test_front_cq_ex.c test/verbs/end.c
 test_verbs_test_front_cq_ex_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rereg_SOURCES = test/verbs/test_front_rereg.c test/verbs/rc_pair.c \

@@ -34,6 +34,7 @@ enum dv_cm_state {
 
 struct dv_cm_id {
     struct rdma_cm_id id;
+    struct ibv_sa_path_rec path; /* id.route.path_rec, once there is a route */
     enum dv_cm_state state;
     int fd;                  /* bound, not yet of a link; -1: none */
     struct dv_cm_link *link; /* NULL: none */
@@ -63,6 +64,9 @@ static inline struct dv_cm_id *dv_cm_id_of(struct rdma_cm_id *id)
 {
     return (struct dv_cm_id *)id;
 }
+
+/* Of what is sent to one receiver; the device has no other. */
+#define DV_CM_HOP_LIMIT 64
 
 extern pthread_mutex_t dv_cm_mutex;
 

@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_id.h"
 #include "verbs_diwarp/cm_mcast.h"
+#include "verbs_diwarp/cm_route.h"
 #include "verbs_diwarp/cm_sockaddr.h"
 
 /* The TCP socket by which the id will listen or call. 0 or a positive errno. */
@@ -105,6 +107,17 @@ static int find_way(struct dv_cm_id *id, const struct sockaddr *to)
     return rc;
 }
 
+/* By whatever address this host is called, it has the GID that a queue pair of it answers with. */
+static void set_destination(struct dv_cm_id *id, const struct sockaddr *to)
+{
+    union ibv_gid gid = dv_cm_gid_of(to);
+    const int own = dv_cm_gid_index(to);
+    memcpy(&id->id.route.addr.dst_storage, to, dv_cm_sockaddr_bytes(to));
+    if (own >= 0)
+        dv_cm_put_gid(gid.raw, (uint32_t)own);
+    dv_cm_route_to(id, gid.raw);
+}
+
 static int resolve(struct dv_cm_id *id, const struct sockaddr *from, const struct sockaddr *to)
 {
     struct rdma_addr *addr = &id->id.route.addr;
@@ -121,9 +134,7 @@ static int resolve(struct dv_cm_id *id, const struct sockaddr *from, const struc
         rc = dv_cm_use_address(id, &addr->src_addr);
     if (rc)
         return rc;
-    memcpy(&addr->dst_storage, to, dv_cm_sockaddr_bytes(to));
-    memcpy(&addr->addr.ibaddr.sgid, id->own.gid, sizeof addr->addr.ibaddr.sgid);
-    addr->addr.ibaddr.pkey = htons(0xffff);
+    set_destination(id, to);
     dv_cm_set_state(id, DV_CM_ADDR_RESOLVED);
     dv_cm_tell(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
     return 0;
@@ -147,6 +158,7 @@ int rdma_resolve_route(struct rdma_cm_id *ibv_id, int timeout_ms)
     const bool may = dv_cm_may(id, DV_CM_ROUTE_RESOLVED);
     if (may) {
         dv_cm_set_state(id, DV_CM_ROUTE_RESOLVED);
+        dv_cm_route_add_path(id);
         dv_cm_tell(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
     }
     dv_cm_unlock();

@@ -8,6 +8,7 @@
 
 #include "verbs_diwarp/cm_connected.h"
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_route.h"
 #include "verbs_diwarp/cm_sockaddr.h"
 
 /* The answer may be a person's to give; InfiniBand's CM waits about as long. */
@@ -52,6 +53,7 @@ static void on_deadline(struct dv_cm_link *link)
 
 static void accepted(struct dv_cm_id *id)
 {
+    dv_cm_route_to(id, id->other.gid);
     if (dv_cm_type_of(id) == DV_CM_UD) {
         dv_cm_close_link(id);
         dv_cm_set_state(id, DV_CM_ENDED);

@@ -36,9 +36,10 @@ static struct channel *channel_of(struct rdma_event_channel *channel)
 
 struct ibv_ah_attr dv_cm_ah_attr(const struct dv_cm_id *id)
 {
-    struct ibv_ah_attr attr = {.is_global = 1,
-                               .port_num = 1,
-                               .grh = {.sgid_index = (uint8_t)id->sgid_index, .hop_limit = 64}};
+    struct ibv_ah_attr attr = {
+        .is_global = 1,
+        .port_num = 1,
+        .grh = {.sgid_index = (uint8_t)id->sgid_index, .hop_limit = DV_CM_HOP_LIMIT}};
     memcpy(&attr.grh.dgid, id->other.gid, sizeof attr.grh.dgid);
     return attr;
 }

@@ -8,6 +8,7 @@
 
 #include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_mcast.h"
+#include "verbs_diwarp/cm_route.h"
 
 /* ---- states ---- */
 
@@ -183,6 +184,7 @@ int dv_cm_use_address(struct dv_cm_id *id, const struct sockaddr *address)
     id->id.pd = dv_cm_pd(); /* librdmacm's own, until the program gives another */
     id->id.port_num = 1;
     dv_cm_put_gid(id->own.gid, id->sgid_index);
+    dv_cm_route_from(id);
     return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "verbs_diwarp/cm_connected.h"
 #include "verbs_diwarp/cm_device.h"
+#include "verbs_diwarp/cm_route.h"
 #include "verbs_diwarp/cm_sockaddr.h"
 
 /* A caller has connected in order to speak. The oldest of those who say nothing makes room. */
@@ -95,6 +96,8 @@ static void request(struct dv_cm_link *link, const struct dv_cm_message *message
         return;
     }
     id->other = *message;
+    dv_cm_route_to(id, message->gid);
+    dv_cm_route_add_path(id);
     if (dv_cm_tell_request(listener, id)) {
         dv_cm_id_drop(id);
         refuse(link, message->qp_type, DV_CM_NO_RESOURCES);

@@ -31,6 +31,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/cm_mcast.h \
 	verbs_diwarp/cm_qp.c \
 	verbs_diwarp/cm_qp.h \
+	verbs_diwarp/cm_route.c \
+	verbs_diwarp/cm_route.h \
 	verbs_diwarp/cm_sockaddr.h \
 	verbs_diwarp/cm_unsupported.c \
 	verbs_diwarp/cm_wire.c \

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The front for librdmacm: what an id and its events tell the program. */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "test/verbs/cm_ends.h"
+
+/* ---- a route ---- */
+
+static void assert_has_route(const struct rdma_cm_id *id)
+{
+    const union ibv_gid gid = own_gid();
+    const struct rdma_ib_addr *addr = &id->route.addr.addr.ibaddr;
+    const struct ibv_sa_path_rec *path = id->route.path_rec;
+    assert_memory_equal(&addr->sgid, &gid, sizeof gid);
+    assert_memory_equal(&addr->dgid, &gid, sizeof gid);
+    assert_int_equal(addr->pkey, htons(0xffff));
+    assert_int_equal(id->route.num_paths, 1);
+    assert_non_null(path);
+    assert_memory_equal(&path->sgid, &gid, sizeof gid);
+    assert_memory_equal(&path->dgid, &gid, sizeof gid);
+    assert_int_equal(path->pkey, htons(0xffff));
+    assert_int_equal(path->mtu, IBV_MTU_4096);
+    assert_int_equal(path->hop_limit, 64);
+    assert_int_equal(path->numb_path, 1);
+    assert_true(path->reversible);
+}
+
+static void route__is_told_to_both_sides(void **state)
+{
+    (void)state;
+    struct connection c = connect_ids();
+    assert_has_route(c.caller.id);
+    assert_has_route(c.called);
+    destroy_ids(&c);
+}
+
+/* Before anybody has answered, and by whatever address this host is called. */
+static void route__is_told_to_who_calls(void **state)
+{
+    (void)state;
+    const struct in_addr addresses[] = {own_address(), {htonl(INADDR_LOOPBACK)}};
+    static const enum rdma_port_space spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP};
+    for (size_t i = 0; i < 4; i++) {
+        struct sockaddr_in to = {
+            .sin_family = AF_INET, .sin_port = htons(1), .sin_addr = addresses[i % 2]};
+        struct listener caller = route_to(to, spaces[i / 2]);
+        assert_has_route(caller.id);
+        stop_listening(&caller);
+    }
+}
+
+static void bind__tells_the_gid(void **state)
+{
+    (void)state;
+    struct listener listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
+    const struct rdma_ib_addr *addr = &listener.id->route.addr.addr.ibaddr;
+    const union ibv_gid gid = own_gid();
+    if (listener.id->verbs) { /* not by an address of the loopback interface */
+        assert_memory_equal(&addr->sgid, &gid, sizeof gid);
+        assert_int_equal(addr->pkey, htons(0xffff));
+    }
+    assert_int_equal(listener.id->route.num_paths, 0);
+    stop_listening(&listener);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(route__is_told_to_both_sides),
+        cmocka_unit_test(route__is_told_to_who_calls),
+        cmocka_unit_test(bind__tells_the_gid),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
