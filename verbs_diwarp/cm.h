@@ -55,9 +55,7 @@ struct dv_cm_id {
     LIST_HEAD(, dv_cm_group) groups; /* joined, each once */
     struct dv_cm_id *listener;       /* of a caller; NULL: there is none any more */
     LIST_ENTRY(dv_cm_id) among_callers;
-    /* Of rdma_create_ep(). */
-    struct ibv_pd *ep_pd;
-    struct ibv_qp_init_attr *ep_attr;
+    struct ibv_qp_init_attr *ep_attr; /* of rdma_create_ep() */
 };
 
 static inline struct dv_cm_id *dv_cm_id_of(struct rdma_cm_id *id)

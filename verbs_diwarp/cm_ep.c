@@ -11,6 +11,8 @@
 static int keep_attr(struct rdma_cm_id *id, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
     struct dv_cm_id *own = dv_cm_id_of(id);
+    if (pd)
+        id->pd = pd;
     if (!attr)
         return 0;
     own->ep_attr = malloc(sizeof *attr);
@@ -18,7 +20,6 @@ static int keep_attr(struct rdma_cm_id *id, struct ibv_pd *pd, const struct ibv_
         return dv_cm_fail(ENOMEM);
     *own->ep_attr = *attr;
     own->ep_attr->qp_type = id->qp_type;
-    own->ep_pd = pd;
     return 0;
 }
 
@@ -75,7 +76,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
     if (own->ep_attr)
         attr = *own->ep_attr;
     if (rdma_migrate_id(caller, NULL) ||
-        (own->ep_attr && rdma_create_qp(caller, own->ep_pd, &attr))) {
+        (own->ep_attr && rdma_create_qp(caller, listen->pd, &attr))) {
         const int error = errno;
         rdma_ack_cm_event(event);
         (void)rdma_reject(caller, NULL, 0);

@@ -224,7 +224,12 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 {
     struct ibv_qp_init_attr_ex all = dv_extended_attr(pd, attr);
     const int rc = rdma_create_qp_ex(id, &all);
-    attr->cap = all.cap;
+    if (!rc) { /* what was made for the program, too, as with librdmacm */
+        attr->send_cq = all.send_cq;
+        attr->recv_cq = all.recv_cq;
+        attr->srq = all.srq;
+        attr->cap = all.cap;
+    }
     return rc;
 }
 

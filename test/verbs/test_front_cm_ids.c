@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include <rdma/rdma_verbs.h>
+
 #include "test/verbs/cm_ends.h"
 
 /* ---- a route ---- */
@@ -64,12 +66,74 @@ static void bind__tells_the_gid(void **state)
     stop_listening(&listener);
 }
 
+/* ---- a queue pair ---- */
+
+static void create_qp__tells_what_it_made(void **state)
+{
+    (void)state;
+    struct listener listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
+    struct listener caller = route_to(listener.address, RDMA_PS_TCP);
+    struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    assert_int_equal(rdma_create_srq(caller.id, NULL, &srq_attr), 0);
+    assert_int_equal(rdma_create_qp(caller.id, NULL, &attr), 0);
+    assert_non_null(attr.send_cq);
+    assert_non_null(attr.recv_cq);
+    assert_ptr_equal(attr.send_cq, caller.id->send_cq);
+    assert_ptr_equal(attr.recv_cq, caller.id->recv_cq);
+    assert_ptr_equal(attr.srq, caller.id->srq);
+    rdma_destroy_qp(caller.id);
+    rdma_destroy_srq(caller.id);
+    stop_listening(&caller);
+    stop_listening(&listener);
+}
+
+/* What has gone with the failure is not told. */
+static void create_qp__tells_nothing_when_it_fails(void **state)
+{
+    (void)state;
+    struct listener listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
+    struct listener caller = route_to(listener.address, RDMA_PS_TCP);
+    struct ibv_qp_init_attr attr = {.cap = {1u << 30, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    assert_int_equal(rdma_create_qp(caller.id, NULL, &attr), -1);
+    assert_null(attr.send_cq);
+    assert_null(attr.recv_cq);
+    stop_listening(&caller);
+    stop_listening(&listener);
+}
+
+static void create_ep__keeps_the_pd(void **state)
+{
+    (void)state;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = own_address()};
+    struct rdma_addrinfo info = {.ai_flags = RAI_PASSIVE,
+                                 .ai_port_space = RDMA_PS_TCP,
+                                 .ai_qp_type = IBV_QPT_RC,
+                                 .ai_src_addr = (struct sockaddr *)&address,
+                                 .ai_src_len = sizeof address};
+    struct ibv_context **devices = rdma_get_devices(NULL);
+    struct ibv_pd *pd = ibv_alloc_pd(devices[0]);
+    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}};
+    assert_non_null(pd);
+    for (size_t i = 0; i < 2; i++) {
+        struct rdma_cm_id *id;
+        assert_int_equal(rdma_create_ep(&id, &info, pd, i ? &attr : NULL), 0);
+        assert_ptr_equal(id->pd, pd);
+        rdma_destroy_ep(id);
+    }
+    assert_int_equal(ibv_dealloc_pd(pd), 0);
+    rdma_free_devices(devices);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(route__is_told_to_both_sides),
         cmocka_unit_test(route__is_told_to_who_calls),
         cmocka_unit_test(bind__tells_the_gid),
+        cmocka_unit_test(create_qp__tells_what_it_made),
+        cmocka_unit_test(create_qp__tells_nothing_when_it_fails),
+        cmocka_unit_test(create_ep__keeps_the_pd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
