@@ -20,6 +20,10 @@
 #define AGAIN_FOR_NS INT64_C(1000000000)
 #define PAUSE_NS     INT64_C(20000000)
 
+/* Statuses of SIDR, by which InfiniBand's CM finds queue pairs of UD. */
+#define SIDR_UNSUPPORTED 1 /* nobody listens, or for other callers */
+#define SIDR_REJECT      2
+
 static void on_pause_over(struct dv_cm_link *link);
 
 /* A call that nobody took, or that ended with who listened before the program there saw it. */
@@ -35,13 +39,25 @@ static bool calls_again(struct dv_cm_id *id, int error)
     return true;
 }
 
+/* For that reason of InfiniBand's, which UD does not have: the kernel's CM tells SIDR's status
+ * then. answer: NULL where nobody has answered. */
+static void refused(struct dv_cm_id *id, uint32_t reason, const struct dv_cm_message *answer)
+{
+    const int sidr = reason == DV_CM_INVALID_SERVICE ? SIDR_UNSUPPORTED : SIDR_REJECT;
+    if (dv_cm_type_of(id) == DV_CM_UD)
+        dv_cm_not_connected(id, RDMA_CM_EVENT_UNREACHABLE, sidr, answer);
+    else
+        dv_cm_not_connected(id, RDMA_CM_EVENT_REJECTED, (int)(reason & 0xff), answer);
+}
+
 static void failed(struct dv_cm_id *id, int error)
 {
     if (calls_again(id, error))
         return;
-    const bool nobody = error == -ECONNREFUSED;
-    dv_cm_not_connected(id, nobody ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE,
-                        nobody ? DV_CM_INVALID_SERVICE : error, NULL);
+    if (error == -ECONNREFUSED)
+        refused(id, DV_CM_INVALID_SERVICE, NULL);
+    else
+        dv_cm_not_connected(id, RDMA_CM_EVENT_UNREACHABLE, error, NULL);
 }
 
 static void on_deadline(struct dv_cm_link *link)
@@ -78,7 +94,7 @@ static void on_answer(struct dv_cm_link *link)
     if (rc < 0 || (rc && id->state == DV_CM_ANSWERED))
         failed(id, rc < 0 ? rc : -EPROTO);
     else if (rc && id->other.type == DV_CM_REJECT)
-        dv_cm_not_connected(id, RDMA_CM_EVENT_REJECTED, (int)(id->other.status & 0xff), &id->other);
+        refused(id, id->other.status, &id->other);
     else if (rc && (id->other.type != DV_CM_ACCEPT || id->other.qp_type != dv_cm_type_of(id) ||
                     !dv_cm_may_have_gid(&id->id.route.addr.dst_addr, id->other.gid)))
         failed(id, -EPROTO);

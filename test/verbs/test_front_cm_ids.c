@@ -125,6 +125,53 @@ static void create_ep__keeps_the_pd(void **state)
     rdma_free_devices(devices);
 }
 
+/* ---- a refusal ---- */
+
+/* The statuses of InfiniBand's CM, which asks by SIDR where UD's queue pair is. */
+#define SIDR_UNSUPPORTED 1
+#define SIDR_REJECT      2
+
+static struct listener call(const struct listener *listener)
+{
+    struct listener caller = route_to(listener->address, RDMA_PS_UDP);
+    struct rdma_conn_param param = {0};
+    make_qp(caller.id);
+    assert_int_equal(rdma_connect(caller.id, &param), 0);
+    return caller;
+}
+
+/* Its queue pair goes on: there is no connection that it would be without. */
+static void assert_refused(struct listener *caller, int status, uint8_t private_bytes)
+{
+    struct rdma_cm_event *event = take_event(caller, RDMA_CM_EVENT_UNREACHABLE);
+    assert_int_equal(event->status, status);
+    assert_int_equal(event->param.ud.private_data_len, private_bytes);
+    if (private_bytes)
+        assert_memory_equal(event->param.ud.private_data, "no", private_bytes);
+    rdma_ack_cm_event(event);
+    assert_int_equal(state_of(caller->id->qp), IBV_QPS_RTS);
+    rdma_destroy_qp(caller->id);
+    stop_listening(caller);
+}
+
+static void ud__hears_of_a_refusal_as_unreachable(void **state)
+{
+    (void)state;
+    struct listener listener = start_listening_at(own_address(), RDMA_PS_UDP, 0);
+    struct listener caller = call(&listener);
+    struct rdma_cm_id *called = take_caller(&listener);
+    assert_int_equal(rdma_reject(called, "no", 2), 0);
+    assert_refused(&caller, SIDR_REJECT, 2);
+    assert_int_equal(rdma_destroy_id(called), 0);
+    stop_listening(&listener);
+    listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
+    caller = call(&listener);
+    assert_refused(&caller, SIDR_UNSUPPORTED, 0); /* for callers of RC */
+    stop_listening(&listener);
+    caller = call(&listener);
+    assert_refused(&caller, SIDR_UNSUPPORTED, 0); /* nobody listens */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +181,7 @@ int main(void)
         cmocka_unit_test(create_qp__tells_what_it_made),
         cmocka_unit_test(create_qp__tells_nothing_when_it_fails),
         cmocka_unit_test(create_ep__keeps_the_pd),
+        cmocka_unit_test(ud__hears_of_a_refusal_as_unreachable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
