@@ -28,6 +28,14 @@ void dv_async_push(struct dv_context *context, const struct ibv_async_event *eve
     (void)!eventfd_write(context->verbs.context.async_fd, 1);
 }
 
+void dv_async_push_last(struct dv_qp *qp)
+{
+    const struct ibv_async_event event = {.element.qp = dv_ibv_qp(qp),
+                                          .event_type = IBV_EVENT_QP_LAST_WQE_REACHED};
+    if (event.element.qp->srq)
+        dv_async_push(dv_context_of(event.element.qp->context), &event);
+}
+
 /* *at, out of the queue. */
 static void drop(struct dv_event **at)
 {

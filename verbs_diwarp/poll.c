@@ -50,13 +50,12 @@ static uint32_t lead_bytes(const struct dv_recv *recv)
 /* Its receives name memory that is no longer registered; none is filled from now on. */
 static void fail(struct dv_qp *qp)
 {
+    const bool was = qp->attr.qp_state == IBV_QPS_ERR;
     diwarp_set_qkey(qp->core, dv_random_qkey());
     qp->attr.qp_state = IBV_QPS_ERR;
     dv_flush_recvs(qp);
-    if (dv_ibv_qp(qp)->srq)
-        dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
-                      &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
-                                                .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+    if (!was)
+        dv_async_push_last(qp);
 }
 
 static void deliver(struct dv_context *context, const struct diwarp_wc *done)

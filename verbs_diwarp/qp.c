@@ -288,6 +288,8 @@ static void fail(struct dv_qp *qp)
         diwarp_set_qkey(qp->core, dv_random_qkey());
     read_all(dv_context_of(dv_ibv_qp(qp)->context));
     dv_flush_recvs(qp);
+    if (qp->attr.qp_state != IBV_QPS_ERR)
+        dv_async_push_last(qp);
 }
 
 static int change_state(struct dv_qp *qp, enum ibv_qp_state to)

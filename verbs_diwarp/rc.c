@@ -281,15 +281,12 @@ void dv_rc_leave(struct dv_qp *qp)
 
 static void fail(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc_status recv_status)
 {
-    struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     const bool was = qp->attr.qp_state == IBV_QPS_ERR;
     close_core(qp);
     qp->attr.qp_state = IBV_QPS_ERR;
     dv_rc_queues_flush(qp, status, recv_status);
-    if (!was && qp->ex.qp_base.srq)
-        dv_async_push(context,
-                      &(struct ibv_async_event){.element.qp = &qp->ex.qp_base,
-                                                .event_type = IBV_EVENT_QP_LAST_WQE_REACHED});
+    if (!was)
+        dv_async_push_last(qp);
 }
 
 /* A call that waits goes on waiting: the queue pair may be made ready for it anew. */

@@ -81,6 +81,32 @@ static void ud__takes_from_an_srq(void **state)
     close_end(end);
 }
 
+/* Once, however often it is set in error. */
+static void ud__is_told_of_its_last_receive(void **state)
+{
+    (void)state;
+    struct end *end = open_end(64);
+    struct ibv_srq *srq = make_srq(end->pd, 4);
+    struct pollfd readable = {.fd = end->context->async_fd, .events = POLLIN};
+    struct ibv_async_event event;
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(poll(&readable, 1, 0), 0); /* without an SRQ */
+    use(end, srq);
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(modify(end, IBV_QPS_ERR, 0), 0);
+    assert_int_equal(poll(&readable, 1, 2000), 1);
+    assert_int_equal(ibv_get_async_event(end->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
+    assert_ptr_equal(event.element.qp, end->qp);
+    ibv_ack_async_event(&event);
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    struct ibv_qp_init_attr attr = attr_of(end);
+    assert_int_equal(ibv_destroy_qp(end->qp), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    end->qp = ibv_create_qp(end->pd, &attr);
+    close_end(end);
+}
+
 /* Receives that its queue pairs' resets leave, and those that are too short. */
 static void ud__leaves_an_srq_whole(void **state)
 {
@@ -273,8 +299,11 @@ static void rc__solicits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ud__takes_from_an_srq), cmocka_unit_test(ud__leaves_an_srq_whole),
-        cmocka_unit_test(srq__of_both),          cmocka_unit_test(ud__solicits),
+        cmocka_unit_test(ud__takes_from_an_srq),
+        cmocka_unit_test(ud__is_told_of_its_last_receive),
+        cmocka_unit_test(ud__leaves_an_srq_whole),
+        cmocka_unit_test(srq__of_both),
+        cmocka_unit_test(ud__solicits),
         cmocka_unit_test(rc__solicits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
