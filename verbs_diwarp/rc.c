@@ -130,13 +130,11 @@ static bool knows_other_side(const struct dv_qp *qp)
     return qp->attr.qp_state == IBV_QPS_RTR || qp->attr.qp_state == IBV_QPS_RTS;
 }
 
-/* Not of the other side; or, where that is not known, of another one than the call that waits. */
+/* Not of the other side, where that is known. */
 static bool is_other_call(const struct dv_qp *qp, const struct dv_rc_caller *caller)
 {
     const struct dv_rc_caller wanted = other_side(qp);
-    if (knows_other_side(qp))
-        return memcmp(caller, &wanted, sizeof wanted) != 0;
-    return qp->rc->request && memcmp(caller, &qp->rc->caller, sizeof *caller) != 0;
+    return knows_other_side(qp) && memcmp(caller, &wanted, sizeof wanted) != 0;
 }
 
 void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
@@ -155,7 +153,10 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
     struct dv_rc *rc = qp->rc;
     struct diwarp_rc_qp **core =
         memcmp(&to.caller, &to.called, sizeof to.caller) ? &rc->core : &rc->loop;
-    reject_waiting(rc); /* who calls again has given up the last one */
+    /* Who calls again has given up the last one. Of two callers the newer wins until the queue pair
+     * knows whom it waits for: the older one may have died, which nobody sees while its call waits.
+     */
+    reject_waiting(rc);
     rc->request = wc->request;
     rc->caller = to.caller;
     if (knows_other_side(qp) && !*core && !rc->lost && !rc->closed_there)

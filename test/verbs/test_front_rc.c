@@ -397,6 +397,30 @@ static void rc__another_program_listens(void **state)
     close(fd);
 }
 
+/* A queue pair that has called, and is gone before the other knows whom it waits for. */
+static void rc__is_called_by_the_next_one(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_qp *gone = pair->qp[0], *next = pair->qp[1];
+    pair_open_qps(pair); /* of higher numbers: these are called */
+    pair_init(pair->qp[1], 0);
+    pair_init(gone, 0);
+    pair_connect_to(pair, gone, pair->qp[1]->qp_num);
+    assert_empty(pair->recv_cq[1]);
+    assert_int_equal(ibv_destroy_qp(gone), 0);
+    assert_int_equal(ibv_destroy_qp(pair->qp[0]), 0);
+    pair->qp[0] = next;
+    pair_init(next, 0);
+    pair_connect_to(pair, next, pair->qp[1]->qp_num);
+    assert_empty(pair->recv_cq[1]);
+    pair_connect_to(pair, pair->qp[1], next->qp_num);
+    pair_receive(pair, 1, 2);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_done(pair->recv_cq[1], 2, IBV_WC_SUCCESS);
+    pair_close(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +435,7 @@ int main(void)
         cmocka_unit_test(rc__other_side_is_never_ready),
         cmocka_unit_test(rc__other_side_ends__only_what_it_took_is_done),
         cmocka_unit_test(rc__is_called_while_there_is_one),
+        cmocka_unit_test(rc__is_called_by_the_next_one),
         cmocka_unit_test(rc__another_program_listens),
         cmocka_unit_test(srq__limit_and_last),
     };
