@@ -106,7 +106,7 @@ struct diwarp_device_attr {
     uint64_t ack_delay_ns;    /* longest wait before a standalone acknowledgement */
     uint64_t rto_min_ns;      /* floor of the measured time-out, where nothing was lost lately */
     uint64_t peer_timeout_ns; /* silence, with data owed, after which a peer is gone; 0: never. If
-                               * ICMP denies its port at most 1.5 s, on this host 500 ms */
+                               * ICMP denies its port 1 to 2 s, on this host 500 ms */
     uint64_t queue_delay_ns; /* in queues on the way to a peer, before its window shrinks; 0: any */
     uint32_t send_window_datagrams; /* 1..256, unacknowledged datagrams per peer */
     uint32_t send_pool_bytes;       /* bound of the memory held by unacknowledged datagrams */

@@ -10,8 +10,9 @@
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
 /* ICMP says "port unreachable" often, and probes get no answer for so long: the process of another
- * host died. Half of it is what a firewall may take to load its rules anew. */
-#define NO_PORT_REMOTE_NS 1500000000ull
+ * host died. Linux says so once a second, after six times at once, so that it shows within twice
+ * that. Half of it is what a firewall may take to load its rules anew. */
+#define NO_PORT_REMOTE_NS 1000000000ull
 /* A firewall prohibits it, or our own host refuses to send to a peer: somebody may mend that. */
 #define PROHIBITED_NS 10000000000ull
 /* Of a process never heard, within which a user wants to know. */

@@ -6,8 +6,9 @@
  *   hostile guess IP PORT RATE SECONDS        right but for the token, which is guessed
  *   hostile replay IFACE FILE SECONDS         by one on the way: what crosses the interface is sent
  *                                             again to where it went, and kept in FILE
- *   hostile again IP PORT RATE SECONDS FILE   what FILE has, an earlier job's
- *   hostile scan IP udp|tcp                   all ports, nothing sent and what is usual
+ *   hostile alter IFACE FILE SECONDS          likewise, each time with another bit of it turned
+ * over hostile again IP PORT RATE SECONDS FILE   what FILE has, an earlier job's hostile scan IP
+ * udp|tcp                   all ports, nothing sent and what is usual
  *
  * Each says at the end how much it has sent; what has a rate also ends at SIGTERM.
  */
@@ -250,8 +251,17 @@ static void keep(const char *path)
         die("%s", path);
 }
 
+static void send_again(int fd, const struct datagram *datagram, bool alters)
+{
+    struct datagram out = *datagram;
+
+    if (alters && out.bytes)
+        out.buf[random_below(&rng, out.bytes)] ^= (uint8_t)(1u << random_below(&rng, 8));
+    sent += sendto(fd, out.buf, out.bytes, 0, (struct sockaddr *)&out.to, sizeof out.to) >= 0;
+}
+
 /* What has come goes out again once at once, and for each one that comes an older one, too. */
-static void replay(const char *interface, const char *path, long seconds)
+static void replay(const char *interface, const char *path, long seconds, bool alters)
 {
     static uint8_t packet[65536];
     const int in = packet_socket(interface), out = udp_socket();
@@ -268,11 +278,8 @@ static void replay(const char *interface, const char *path, long seconds)
         const unsigned place =
             seen_count < SEEN_MAX ? seen_count++ : (unsigned)random_below(&rng, SEEN_MAX);
         seen[place] = datagram;
-        const struct datagram *older = &seen[random_below(&rng, seen_count)];
-        sent += sendto(out, datagram.buf, datagram.bytes, 0, (struct sockaddr *)&datagram.to,
-                       sizeof datagram.to) >= 0;
-        sent += sendto(out, older->buf, older->bytes, 0, (const struct sockaddr *)&older->to,
-                       sizeof older->to) >= 0;
+        send_again(out, &datagram, alters);
+        send_again(out, &seen[random_below(&rng, seen_count)], alters);
     }
     keep(path);
     close(in);
@@ -411,12 +418,12 @@ int main(int argc, char **argv)
         load(argv[6]);
     if ((argc == 6 && make != make_old) || (argc == 7 && !strcmp(what, "again"))) {
         send_at_rate(make, address(argv[2], number(argv[3])), number(argv[4]), number(argv[5]));
-    } else if (argc == 5 && !strcmp(what, "replay")) {
-        replay(argv[2], argv[3], number(argv[4]));
+    } else if (argc == 5 && (!strcmp(what, "replay") || !strcmp(what, "alter"))) {
+        replay(argv[2], argv[3], number(argv[4]), !strcmp(what, "alter"));
     } else if (argc == 4 && !strcmp(what, "scan")) {
         (!strcmp(argv[3], "udp") ? scan_udp : scan_tcp)(argv[2]);
     } else {
-        fprintf(stderr, "usage: hostile flood|guess|replay|again|scan ..., see hostile.c\n");
+        fprintf(stderr, "usage: hostile flood|guess|replay|alter|again|scan ..., see hostile.c\n");
         return 2;
     }
     printf("hostile: %lu sent\n", sent);

@@ -66,6 +66,20 @@ case_replay()
     [ "$(dropped drop_token)" -gt 1000 ] || verdict "an older job's datagrams" 1 'few have come'
 }
 
+# The same where datagrams have a tag, and by one who changes what he has seen.
+case_sealed()
+{
+    local auth
+    for auth in gmac aes-gcm; do
+        start_target --mca btl_diwarp_auth $auth
+        disturb 0 replay eth0 "$work/seen" 2
+        expect_drops "replayed datagrams, $auth" drop_replay
+        start_target --mca btl_diwarp_auth $auth
+        disturb 0 alter eth0 "$work/seen" 2
+        expect_drops "altered datagrams, $auth" drop_auth
+    done
+}
+
 # $1: udp or tcp; $2: transport; then what is dropped
 scanned()
 {

@@ -138,7 +138,7 @@ static void peer__rejected_for_a_while__is_there(void **state)
     static const struct {
         uint64_t timeout_ns, rejected_ns;
         enum dw_llp_told rejection;
-    } cases[] = {{60 * SECOND, SECOND, DW_LLP_NO_PORT},
+    } cases[] = {{60 * SECOND, 900 * MS, DW_LLP_NO_PORT},
                  {60 * SECOND, 8 * SECOND, DW_LLP_PROHIBITED},
                  {0, 100 * SECOND, DW_LLP_NO_PORT}};
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
