@@ -358,6 +358,7 @@ endif
 
 # Programs of libibverbs: run by test/verbs/run, with the front before it.
 VERBS_TESTS = \
+	test/verbs/test_front_allocations \
 	test/verbs/test_front_buf \
 	test/verbs/test_front_channels \
 	test/verbs/test_front_cm \
@@ -407,6 +408,10 @@ test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_allocations_SOURCES = test/verbs/test_front_allocations.c test/verbs/end.c
+# So that the front calls its malloc() and so on.
+test_verbs_test_front_allocations_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+test_verbs_test_front_allocations_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_buf_SOURCES = test/verbs/test_front_buf.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_buf_LDADD = -libverbs $(CMOCKA_LIBS)
