@@ -24,6 +24,7 @@ noinst_HEADERS += \
 	test/fuzz/input.h \
 	test/fuzz/memory_llp.h \
 	test/net/failing_libc.h \
+	test/net/refusing_libc.h \
 	test/net/forge.h \
 	test/net/forged_pair.h \
 	test/net/group_members.h \
@@ -408,9 +409,9 @@ test_verbs_test_front_rereg_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_mw_SOURCES = test/verbs/test_front_mw.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_mw_LDADD = -libverbs $(CMOCKA_LIBS)
-test_verbs_test_front_allocations_SOURCES = test/verbs/test_front_allocations.c test/verbs/end.c
-# So that the front calls its malloc() and so on.
-test_verbs_test_front_allocations_LDFLAGS = $(AM_LDFLAGS) -Wl,--export-dynamic
+test_verbs_test_front_allocations_SOURCES = test/verbs/test_front_allocations.c test/verbs/end.c \
+	test/net/refusing_libc.c
+test_verbs_test_front_allocations_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 test_verbs_test_front_allocations_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_buf_SOURCES = test/verbs/test_front_buf.c test/verbs/rc_pair.c \
 	test/verbs/end.c
@@ -535,6 +536,7 @@ MPI_TESTS = \
 	test/mpi/rollover \
 	test/mpi/scheduling \
 	test/mpi/spawn \
+	test/mpi/no_memory \
 	test/mpi/steady \
 	test/mpi/threads \
 	test/mpi/vanish
@@ -615,6 +617,10 @@ test_mpi_scheduling_LDADD = $(MPI_LIBS)
 test_mpi_spawn_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_spawn_LDADD = $(MPI_LIBS)
 
+test_mpi_no_memory_SOURCES = test/mpi/no_memory.c test/net/refusing_libc.c
+test_mpi_no_memory_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_no_memory_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_mpi_no_memory_LDADD = $(MPI_LIBS)
 test_mpi_steady_SOURCES = test/mpi/steady.c test/mpi/system_faults.c
 test_mpi_steady_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_steady_LDFLAGS = $(AM_LDFLAGS) -export-dynamic

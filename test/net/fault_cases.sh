@@ -109,6 +109,31 @@ case_children()
     done
 }
 
+# Of what the component asks the system for in one rank, the $1-th is refused. The job passes all the same, or
+# ends with diwarp's word for it. (mpirun of Open MPI 4.1 may crash over what it is told.)
+goes_well_without()
+{
+    start_job '2 0' -x "DIWARP_TEST_REFUSE=$1" -- "$(find_program no_memory)"
+    end_job
+    [ "$status" != 124 ] && ! grep -aq 'exited on signal' "$work/output" &&
+        { grep -aq '^PASS ' "$work/output" || grep -aqi 'diwarp' "$work/output"; }
+}
+
+case_no_memory()
+{
+    local asked at bad='' passed_well=0 runs=0 step=11
+    [ ! "$long" ] || step=1
+    goes_well_without 0
+    asked=$(sed -n 's/^PASS no_memory, asked \([0-9]*\) times$/\1/p' "$work/output")
+    for ((at = 1; at <= ${asked:-0}; at += step)); do
+        runs=$((runs + 1))
+        goes_well_without $at || bad+=" $at"
+        ! grep -aq '^PASS ' "$work/output" || passed_well=$((passed_well + 1))
+    done
+    verdict 'no memory in one rank, once' "$([ "${asked:-0}" -gt 50 ] && [ ! "$bad" ] && echo 0 || echo 1)" \
+        "${asked:-0} asked for, $passed_well of $runs passed all the same${bad:+; failed:$bad}"
+}
+
 case_leaving()
 {
     local began_ms

@@ -5,110 +5,15 @@
  * itself over UD and RC, and destroys all of it. Each call gives an error or does its work, what
  * was posted over RC completes, and all that was made can be destroyed.
  */
-#define _GNU_SOURCE /* dl_iterate_phdr, RTLD_NEXT */
-#include <dlfcn.h>
-#include <errno.h>
-#include <link.h>
-#include <pthread.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
+#include "test/net/refusing_libc.h"
 #include "test/verbs/end.h"
 
 /* Of RC, once something was refused: both sides of a connection give each other up. */
 #define PATIENCE_NS 10000000000u
 #define RC_TIMEOUT  14 /* 67 ms */
-
-/* ---- the system --------------------------------------------------------------------------- */
-
-extern void *__libc_malloc(size_t bytes);
-extern void *__libc_calloc(size_t count, size_t bytes);
-extern void *__libc_realloc(void *block, size_t bytes);
-
-static struct {
-    uintptr_t from, until; /* where the front lies */
-    unsigned at;           /* the one that is refused, counted from 1; 0: none */
-    bool forever;          /* and all after it */
-    unsigned asked;
-    bool refused;
-} front;
-
-static int find_front(struct dl_phdr_info *info, size_t bytes, void *arg)
-{
-    (void)bytes;
-    (void)arg;
-    if (!strstr(info->dlpi_name, "libdiwarp-verbs"))
-        return 0;
-    front.from = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_LOAD)
-            front.until = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr + info->dlpi_phdr[i].p_memsz;
-    return 1;
-}
-
-/* Called by the front: by a tail call of it, too, for the linker makes none through its table. */
-static bool is_refused(const void *caller)
-{
-    if ((uintptr_t)caller < front.from || (uintptr_t)caller >= front.until)
-        return false;
-    const unsigned number = __atomic_add_fetch(&front.asked, 1, __ATOMIC_RELAXED);
-    const bool hit = front.at && (front.forever ? number >= front.at : number == front.at);
-    if (hit) {
-        front.refused = true;
-        errno = ENOMEM;
-    }
-    return hit;
-}
-
-#define REFUSED is_refused(__builtin_return_address(0))
-/* What the front finds instead of libc's. */
-#define TAKES __attribute__((visibility("default")))
-
-TAKES void *malloc(size_t bytes)
-{
-    return REFUSED ? NULL : __libc_malloc(bytes);
-}
-
-TAKES void *calloc(size_t count, size_t bytes)
-{
-    return REFUSED ? NULL : __libc_calloc(count, bytes);
-}
-
-TAKES void *realloc(void *block, size_t bytes)
-{
-    return REFUSED ? NULL : __libc_realloc(block, bytes);
-}
-
-TAKES void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
-{
-    return REFUSED ? MAP_FAILED : (void *)syscall(SYS_mmap, at, bytes, prot, flags, fd, offset);
-}
-
-TAKES int socket(int family, int type, int protocol)
-{
-    int (*const real)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
-    return REFUSED ? -1 : real(family, type, protocol);
-}
-
-TAKES int eventfd(unsigned value, int flags)
-{
-    int (*const real)(unsigned, int) = (int (*)(unsigned, int))dlsym(RTLD_NEXT, "eventfd");
-    return REFUSED ? -1 : real(value, flags);
-}
-
-TAKES int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-                         void *arg)
-{
-    int (*const real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-        (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))dlsym(
-            RTLD_NEXT, "pthread_create");
-    return REFUSED ? EAGAIN : real(thread, attr, run, arg);
-}
 
 /* ---- the program -------------------------------------------------------------------------- */
 
@@ -132,13 +37,13 @@ static struct {
 /* Whether it was made; only what was refused excuses that it was not. */
 static bool is_made(const void *object)
 {
-    assert_true(object || front.refused);
+    assert_true(object || refusing.refused);
     return object;
 }
 
 static bool is_done(int rc)
 {
-    assert_true(!rc || front.refused);
+    assert_true(!rc || refusing.refused);
     return !rc;
 }
 
@@ -278,7 +183,7 @@ static void wait_for(unsigned count)
     while (count && now_ns() < until) {
         const int n = ibv_poll_cq(made.cq, 1, &wc);
         if (n < 0) { /* it overflowed for want of memory: the queue pairs are to be given up */
-            assert_true(front.refused);
+            assert_true(refusing.refused);
             return;
         }
         count -= n && wc.qp_num != made.ud->qp_num && !(wc.opcode & IBV_WC_RECV);
@@ -327,17 +232,17 @@ static void destroy_objects(void)
 static unsigned run(unsigned at, bool forever)
 {
     memset(&made, 0, sizeof made);
-    front.at = at;
-    front.forever = forever;
-    front.refused = false;
-    front.asked = 0;
+    refusing.at = at;
+    refusing.forever = forever;
+    refusing.refused = false;
+    refusing.asked = 0;
     open_device();
     if (made.context) {
         make_objects();
         communicate();
         destroy_objects();
     }
-    return front.asked;
+    return refusing.asked;
 }
 
 static void each_is_refused(bool forever)
@@ -367,6 +272,6 @@ int main(void)
         cmocka_unit_test(allocations__one_is_refused),
         cmocka_unit_test(allocations__all_are_refused_from_there_on),
     };
-    (void)dl_iterate_phdr(find_front, NULL);
+    refusing_find("libdiwarp-verbs");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
