@@ -206,9 +206,9 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     frag->work.fence = begins_anew(endpoint, number);
     note_number(endpoint, number);
     frag->header[0] = tag;
-    /* What is ours to free, short, and of which nobody wants to hear. osc/pt2pt answers swaps by
-     * blocking sends within a lock, and these must not make progress, which would take the same
-     * lock. */
+    /* A short message that we free and whose end nobody wants to hear of counts as sent though it
+     * waits: osc/pt2pt answers swaps by blocking sends within a lock, and these must not make
+     * progress, which would take the same lock. */
     frag->work.buffered = owned && !calls_back && descriptor->des_segment_count == 1 &&
                           frag->list == &module->lists[MCA_BTL_DIWARP_FRAG_SMALL];
     if (tag != MCA_BTL_DIWARP_TAG_FIN ||

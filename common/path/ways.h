@@ -20,7 +20,8 @@ struct dw_ways {
     uint16_t udp_port;    /* of theirs, whose flows take other links than another's; 0: of any */
     uint8_t count, current;
     bool answered;   /* a process there has answered what took the current one */
-    uint8_t apart;   /* bit i: of one NIC and flow way i is the current one, or else the first */
+    uint8_t apart;   /* bit i: way i stands for its NIC and flow, as the current way or as the first
+                      * in the list */
     uint8_t working; /* of these, those on which long datagrams were answered */
     uint8_t left;    /* how often one of them was found not to work any more, of late */
     uint8_t there[DW_WAYS_MAX]; /* interfaces of theirs, as they number them */

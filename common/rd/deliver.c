@@ -9,15 +9,16 @@
 #include "common/base/slab.h"
 #include "common/base/serial.h"
 
-/* What has come of the messages that are being put together, over all peers, and a page for each.
- * At the bound their datagrams are refused, and come again. Of a peer's, half count once more: so
- * it has two thirds at most, two peers two fifths each, and the next finds room. What comes out of
- * order may begin messages in half of the bound only: without room for an earlier one neither ends.
- * A message that has begun goes on, in order, up to twice the bound; beyond that one at a time
- * does, until it is whole. Whole messages that the application has not taken count, and nothing is
- * received beyond them. With the send pool (1.5 MiB unless asked otherwise), the receive arena
- * (1 MiB) and the spares, transport takes less than 4 MiB of a process, or 5 while many have begun;
- * where messages may be longer than the bound, two spares of the longest that have come besides. */
+/* Bound of the bytes that have come of messages being put together, of all peers, and a page for
+ * each message. At the bound their datagrams are refused, and come again. A peer may add bytes
+ * while those of all peers and half of its own are below the bound: one peer alone gets two thirds,
+ * two get two fifths each, and the next finds room. What comes out of order may begin messages in
+ * half of the bound only: without room for an earlier one neither ends. A message that has begun
+ * goes on, in order, up to twice the bound; beyond that one message at a time does, until it is
+ * whole. Whole messages that the application has not taken count, and nothing is received beyond
+ * them. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the
+ * spares, transport takes less than 4 MiB of a process, or 5 while many have begun; where messages
+ * may be longer than the bound, two spares of the longest that have come besides. */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 

@@ -49,9 +49,9 @@ int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* A PROOF with that cookie, which is of one intro: while other ways are tried, by each of them with
  * the intro of each. As dw_datagrams_send(), of the current one. */
 int dw_control_prove(struct dw_peer *peer, const void *cookie);
-/* One that need not be the current, and what the datagrams that take it say: of a probe and its
- * reply, its number by its place at who asks; of a record's, that by the sink's interface
- * (dw_way_number()); 0: the current one. */
+/* A way, and its number in the `path` field of headers (dw_way_number()): in a PROBE and its
+ * PROBE_REPLY by the way's place in the list of who probes; in a RECORD by the sink's interface; 0
+ * is the current way. */
 struct dw_way {
     const struct dw_path *path;
     uint8_t id;
@@ -130,7 +130,7 @@ void dw_probe_on_intro(struct dw_peer *peer, const struct dw_intro *intro);
 /* The peer's timer: acknowledges late, probes it while it owes us something, and fails it when it
  * has been silent for too long. */
 void dw_probe_on_timer(struct dw_timer *timer, uint64_t now_ns);
-/* What it was granted by that way has come by it. */
+/* A segment of a record has come by that way from the peer, which was granted it. */
 void dw_probe_on_record_came(struct dw_peer *peer, uint8_t way);
 /* It acknowledges these, which are not none. */
 void dw_probe_on_acked(struct dw_peer *peer, const struct dw_list *acked);

@@ -122,8 +122,8 @@ static void probe_by(struct dw_peer *peer, unsigned index, uint32_t psn, uint32_
     dw_control_by_way(peer, DW_LLP_PROBE, psn, &way, bytes);
 }
 
-/* It does not answer: a bare probe goes by each other way, too; where the current one has worked,
- * not before what loss alone does seldom. The intro tells where the reply is to go. */
+/* The peer does not answer: a bare probe goes by each other way, too, where the current one was
+ * ever answered only after DW_OFTEN probes in a row. The intro tells where the reply is to go. */
 static void try_others(struct dw_peer *peer, uint64_t now_ns)
 {
     const struct dw_ways *ways = dw_handle_of(peer)->ah.ways;

@@ -9,9 +9,9 @@
 #include "common/base/copy.h"
 #include "common/mem/atomic.h"
 
-/* Answers that wait for the window to a peer, in 5 MB: who asks without end and acknowledges
- * nothing is not to fill our memory. Those of an honest peer are to its own requests, which bear no
- * others before they are answered, and of our reads, which wait behind them. */
+/* Answers that wait for the window to a peer, in 5 MB: a peer that asks without end and
+ * acknowledges nothing is not to fill our memory. An honest peer stays below: it has DW_QUEUED_MAX
+ * requests open at most, and as many COMPLETEs of our reads from it wait behind their answers. */
 #define ANSWERS_MAX (2 * DW_QUEUED_MAX)
 /* ABORTs of small writes, until they are acknowledged: of those that are under way, and of a
  * datagram full of later ones that brings the acknowledgement. */
@@ -242,8 +242,9 @@ static void on_complete(struct dw_peer *peer, struct dw_record *source,
     dw_record_destroy(source);
 }
 
-/* Who asked withdraws; only who was asked refuses, which is about a request of ours. The peer's
- * requests bear ids of its own counting: one may have the same. */
+/* WITHDRAWN comes from the end that asked, and ends what we do for it; any other status comes from
+ * the end that was asked, and ends a request of ours. Each end numbers its own requests, so that
+ * both may use one id. */
 static void on_abort(struct dw_peer *peer, struct dw_record *source,
                      const struct dw_record_control *control)
 {

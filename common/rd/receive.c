@@ -136,7 +136,8 @@ static void take_segments(struct dw_incoming *in, const struct dw_arrival *arriv
 static void free_acked(struct dw_peer *peer, struct dw_list *acked)
 {
     dw_foreach (datagram, struct dw_datagram, tx.link, acked) {
-        /* It has the last ABORT of its writes: it is told that the others are placed. */
+        /* The peer has the last ABORT of its writes: our headers say REFUSING no more, by which it
+         * knows that its other writes are placed. */
         if (datagram->refusals && !(peer->refusals -= datagram->refusals))
             dw_peer_ack_soon(peer);
         dw_list_remove(&datagram->tx.link);
@@ -153,7 +154,7 @@ static void take_credit(struct dw_peer *peer, const struct dw_llp_header *header
     const bool has_room = peer->sendwin.credit_bytes;
     if (has_room == had_room)
         return;
-    peer->backoff = 0; /* this may be older than what it says last: it is asked soon */
+    peer->backoff = 0; /* a newer credit may have been overtaken by this header: probe soon */
     dw_timers_watch(peer);
     if (has_room) {
         (void)dw_sendwin_on_probe_reply(&peer->sendwin, UINT64_MAX);
@@ -225,7 +226,8 @@ static void take_ack(struct dw_peer *peer, const struct dw_llp_header *header, u
     }
     take_credit(peer, header, had_room);
     send_again(peer, result.acked, lost, had_room, now_ns);
-    /* Also what was held back while it refused: then nothing is acknowledged a second time. */
+    /* Also the writes that were held back while it said REFUSING, though this header may
+     * acknowledge nothing new: no other would end them. */
     bool refusing = header->flags & DW_LLP_REFUSING;
     if ((result.acked || !refusing) && dw_send_end_awaiting(peer, header->ack, refusing))
         peer->backoff = 0;

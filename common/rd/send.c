@@ -333,8 +333,9 @@ static void after_append(struct dw_peer *peer, uint64_t now_ns)
         close_open(peer, now_ns);
     else if (peer->open)
         dw_peer_look_again(peer);
-    /* A send call may take as long as what parts a burst, and is no pause of the sender's. In a
-     * ping-pong, where nothing else is in flight, that need not be known. */
+    /* A send call may take longer than BURST_NS: without another look at the clock the next message
+     * would not count as one of the burst. In a ping-pong, with nothing else in flight, no matter.
+     */
     if (dw_rd_of(peer)->transmitted && peer->sendwin.count > 1)
         peer->appended_ns = dw_device_now_ns(dw_rd_of(peer)->port->device);
 }

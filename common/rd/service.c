@@ -26,8 +26,8 @@ static void flush_all(struct dw_rd *rd, uint64_t now_ns)
     }
 }
 
-/* Whatever went out to a peer meanwhile has acknowledged already, and it left the list. One that is
- * refused is its last again. */
+/* A peer to which any datagram went in this run has its acknowledgement and is off the list; one
+ * whose ACK the socket refuses goes to the list's end. */
 static void acknowledge(struct dw_rd *rd)
 {
     unsigned refusals = 0;
@@ -99,10 +99,10 @@ static void look_again(struct dw_list *peers)
     }
 }
 
-/* As many peers as there is room for: more would be refused again. A peer that sends nothing then
- * leaves the room to the next that asks. Where several queue pairs count, all that are refused, or
- * are about to hear so, may have been by this one: once, when it has room again. Likewise when the
- * number of those that count changes, as which one refused whom is not kept. */
+/* Tells as many of the refused peers as there is room for: more would be refused again. A peer that
+ * sends nothing then leaves the room to the next that asks. Where several queue pairs count their
+ * receives it is not kept which one refused whom: so all refused peers are told, once, when one of
+ * these queue pairs has room again, or when their number changes. */
 static void on_recv_room(struct diwarp_qp *qp, uint32_t sends)
 {
     struct dw_rd *rd = qp->state;

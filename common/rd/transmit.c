@@ -17,10 +17,10 @@ _Static_assert(STREAM_BYTES >= DW_LLP_TRAIN_BYTES, "the largest buffer holds any
 _Static_assert(HEAD_BYTES % DW_SLAB_ALIGN_BYTES < 29 || HEAD_BYTES % DW_SLAB_ALIGN_BYTES > 43,
                "a datagram with a buffer of its own begins elsewhere");
 
-/* Part of the pool's chunks that is left to one datagram of each peer that has nothing under way;
- * peers that have also leave half as much as that is. So whoever does not acknowledge for long has
- * two thirds at most, two such peers two fifths each, and there is something left for others until
- * very many do not. */
+/* An eighth of the pool's chunks is for peers with nothing under way, one datagram each. A peer
+ * that has something under way also leaves free half of what it holds. So one that does not
+ * acknowledge for long has two thirds of the pool at most, two such peers have two fifths each, and
+ * something is left for others until very many do not acknowledge. */
 #define POOL_LEFT_DEN 8
 
 /* ---- buffers ---- */
@@ -157,7 +157,8 @@ static void put_lead(struct dw_peer *peer, struct dw_qpns qpns, uint8_t *buf, st
                           buf + DW_LLP_HEADER_BYTES);
 }
 
-/* That of a record to the peer, or from it; the current one where it is not known. */
+/* The way that `id` names in RECORD datagrams: by our interface where we are the record's sink
+ * (from_peer), else by the peer's; the current way where there is none of that number. */
 static struct dw_way way_of(const struct diwarp_ah *ah, uint8_t id, bool from_peer)
 {
     const struct dw_ways *ways = ah->ways;
@@ -202,7 +203,8 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     int rc = dw_datagrams_send(&rd->port->datagrams, &train);
     rd->transmitted = rd->tried = true;
     rd->sent |= !rc;
-    /* What a full socket refused, or what goes by a way that may be none, tells nothing. */
+    /* Only a send by the current way, and not one that a full socket refused, tells whether this
+     * host can send to the peer, and has acknowledged. */
     if (rc != -EAGAIN && path == dw_ah_path(&dw_handle_of(peer)->ah)) {
         dw_peer_on_told(peer);
         peer->send_error = (uint8_t)-rc;

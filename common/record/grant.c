@@ -7,8 +7,8 @@
 
 #include "common/record/records.h"
 
-/* Of the socket's buffer the part that is left to eager datagrams; and of the budget that of the
- * least grant, unless it ends its record, for each costs a datagram. */
+/* A quarter of the socket's buffer is left to eager datagrams; and no grant is less than a quarter
+ * of the bound, unless it completes its record: each costs a datagram, the STATUS. */
 #define PART_DEN 4
 /* Under way for all records: not divided among them, so that the oldest record is whole soonest.
  * More would fall out of the cache on its way; half does not fill long paths. */
@@ -238,9 +238,9 @@ static struct dw_record *oldest_wanting(const struct dw_record_peer *peer)
     return dw_container(peer->want.next, struct dw_record, turn_link);
 }
 
-/* Every run looks at those in turn: none of them is of a peer that is silent, or whose window has
- * no room for its oldest. Younger ones do not get what is too little for it: small records, one
- * after the other, would have all of it. */
+/* Puts the peer's oldest sink that wants a grant among those whose turn each run looks at, unless
+ * the peer is set aside or its window has no room for the least grant. Younger sinks wait with it:
+ * small records, one after the other, would use up that room. */
 static void take_turn(struct dw_record_peer *peer)
 {
     if (dw_list_empty(&peer->want))
@@ -355,7 +355,8 @@ bool dw_sink_send_status(const struct dw_record *sink, struct dw_record_control 
     return !full;
 }
 
-/* The current way's counts from when the sink was late before, or was heard by it. */
+/* Of the current way: a time-out from when bytes last came by it, or from when the sink was last
+ * found late, if that is later. */
 static uint64_t current_deadline_ns(const struct dw_record *sink)
 {
     const uint64_t heard_ns = sink->in.stripes ? sink->ways[0].heard_ns : sink->in.heard_ns;

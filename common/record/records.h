@@ -91,8 +91,8 @@ struct dw_records {
 /* How fast a way is, is looked at whenever so much has come by it: half a train. */
 #define DW_WAY_PACE_BYTES 32768u
 
-/* Of the records that come by one of several ways, which is the current one, whichever that is (0),
- * or of that number by the interface of the sink's where they arrive (dw_way_number()). */
+/* One way of a peer whose records come by several. Index 0 of these is whichever way is the current
+ * one; index n the way of that number (dw_way_number()), by the sink's interface. */
 struct dw_record_way {
     struct dw_recordwin win; /* of way 0 the peer's counts, instead; and its rtt */
     struct dw_rtt rtt;
@@ -199,8 +199,8 @@ static inline struct dw_recordwin *dw_sink_win(const struct dw_record *sink, uin
     return way ? &sink->ways[way].win : &sink->peer->win;
 }
 
-/* Number of the next request to the peer, of all its records. Of one record it sends what it was
- * asked for in turn; of several, as a rule. */
+/* Number of the next request to the peer, of all its records. A source serves requests for one
+ * record in this order; those for several mostly. */
 static inline uint32_t dw_sink_next_order(const struct dw_record *sink)
 {
     return sink->ways ? ++sink->ways->order : 0;

@@ -33,8 +33,9 @@ static void ask_again(struct dw_record *sink, enum sign sign, uint64_t now_ns)
     dw_sink_ask_for(sink, 0, &status, n, now_ns);
 }
 
-/* The source sends its records in turn: what is due of the one before is lost when this one comes.
- * Of that, something has come, or the source may not know it yet. */
+/* The source sends its records in turn: what is due of the record before is lost when this one
+ * comes. Only if part of the record before has come: its request may not have reached the source.
+ */
 static void ask_overtaken(const struct dw_record *sink, uint64_t now_ns)
 {
     if (sink->link.prev == &sink->peer->ends || sink->in.map.bytes < sink->in.reorder_bytes)

@@ -58,8 +58,9 @@ static void ask_before(struct dw_record *sink, const struct dw_stripe *came, boo
     dw_sink_ask_for(sink, came->way, &status, n, now_ns);
 }
 
-/* What was asked for by the way of a stripe before the stripe was is lost: of its record, and of
- * the one before, the end of which has nothing of its own behind it. */
+/* A source serves requests in order. So once bytes of a stripe come by its way, all that was asked
+ * for by that way before the stripe is lost: in this record, and at the end of the record before,
+ * behind which no bytes of that record would tell. */
 static void ask_overtaken(struct dw_record *sink, const struct dw_stripe *came, uint64_t now_ns)
 {
     ask_before(sink, came, false, now_ns);
@@ -118,10 +119,11 @@ static void leave(const struct dw_record *late, uint8_t way, uint64_t now_ns)
                 move(sink, i, now_ns);
 }
 
-/* What is due by a way comes without a pause while the peer sends: after one it is asked by this
- * way and by another one, the current one if no other is known to work. It is left when nothing has
- * come by it soon after an answer by the other one, where what was asked for later has come by
- * others, too; or after a second answer, for the first question may have been lost. */
+/* What is due by a way comes without a pause while the peer sends. After a pause the sink probes by
+ * the silent way and by another one: the current way if no other is known to work. It leaves the
+ * silent way if only the other one answers, and bytes that were asked for later have come by
+ * others; without these once a second probe is answered like that, for the first may have been
+ * lost. */
 static void on_way_overdue(struct dw_record *sink, uint8_t way, uint64_t now_ns)
 {
     struct dw_record_peer *peer = sink->peer;

@@ -264,7 +264,8 @@ static void add_pieces(struct dw_record_pieces *pieces, struct dw_record_by by,
         add_piece(pieces, by, ranges[i]);
 }
 
-/* From before there were pieces, one of which came sooner: what lies before them. */
+/* A grant that was sent before the first status with ranges, and overtaken by it: the bytes between
+ * the grant before and this one become a piece, where later ones have been sent already. */
 static void add_late_grant(struct dw_record_source *source, struct dw_record_by by,
                            uint32_t granted)
 {
