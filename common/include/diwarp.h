@@ -320,7 +320,7 @@ struct diwarp_wc {
                                    * (diwarp_qp_attr.introduces); else zeros */
     uint64_t group;               /* receives and records: token of the group that it was sent to;
                                    * 0: to the QP alone */
-    const void *data;             /* RD receives, releases: valid until the next poll */
+    const void *data;             /* RD receives, releases: valid until the CQ's next poll */
     struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
     uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
     struct diwarp_rc_qp *rc_qp;   /* of an RC QP (diwarp_rc.h): which; else NULL */

@@ -26,7 +26,7 @@ struct diwarp_cq *diwarp_create_cq(struct diwarp_device *device, unsigned cqe)
     return cq;
 }
 
-static void release_held(struct diwarp_cq *cq)
+void dw_cq_release(struct diwarp_cq *cq)
 {
     cq->device->held -= cq->held;
     cq->held = 0;
@@ -35,7 +35,7 @@ static void release_held(struct diwarp_cq *cq)
 void dw_cq_drop(struct diwarp_cq *cq)
 {
     cq->ring.count = 0;
-    release_held(cq);
+    dw_cq_release(cq);
 }
 
 void diwarp_destroy_cq(struct diwarp_cq *cq)
@@ -44,7 +44,7 @@ void diwarp_destroy_cq(struct diwarp_cq *cq)
         dw_list_remove(&cq->rc->link);
         cq->rc->ops->destroy(cq->rc);
     }
-    release_held(cq);
+    dw_cq_release(cq);
     if (cq->waiter.event_fd >= 0)
         close(cq->waiter.event_fd);
     dw_ring_fini(&cq->ring);
@@ -105,7 +105,7 @@ static int run_once(struct diwarp_cq *cq, uint64_t now_ns)
     int received = 0;
     bool more = false;
     if (!cq->ring.count)
-        release_held(cq);
+        dw_cq_release(cq);
     dw_foreach (runner, struct dw_runner, link, &cq->device->runners) {
         received += runner->ops->run(runner, now_ns);
         more |= runner->more;

@@ -21,7 +21,8 @@ struct diwarp_cq {
     struct diwarp_device *device;
     struct dw_ring ring;      /* struct diwarp_wc */
     struct dw_runner *rc;     /* its RC side, from the first use on; goes with it */
-    uint32_t held;            /* completions whose data may still be looked at */
+    uint32_t qps;             /* datagram QPs that complete here */
+    uint32_t held;            /* completions whose data may still be looked at: of these */
     uint64_t ran_ns;          /* the RNIC, last */
     uint64_t used_ns;         /* run, or posted for soon after, last; read without the lock */
     bool overrun;             /* a completion is lost: it is of no use any more */
@@ -46,6 +47,8 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
 /* Writes at most n descriptors that become readable when something comes; returns how many are. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 
+/* Nobody looks at the data of what was handed out any more. */
+void dw_cq_release(struct diwarp_cq *cq);
 /* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
  * request (not NULL). */
 void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose);

@@ -189,6 +189,7 @@ static int join(struct diwarp_qp *qp)
         dw_map_remove(&port->qp_by_num, qp->num);
     else
         dw_list_append(&port->qps, &qp->link);
+    qp->cq->qps += !rc;
     return rc;
 }
 
@@ -238,6 +239,8 @@ void diwarp_destroy_qp(struct diwarp_qp *qp)
     dw_groups_leave(qp);
     qp->service->destroy(qp);
     dw_cq_forget(qp->cq, qp->num, NULL);
+    if (!--qp->cq->qps) /* it need not be polled again */
+        dw_cq_release(qp->cq);
     dw_port_put(qp->port);
     dw_unlock(device);
     pthread_mutex_unlock(&dw_ports_lock);

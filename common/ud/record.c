@@ -79,6 +79,13 @@ static void on_timer(struct dw_timer *timer, uint64_t now_ns)
     dw_ud_record_destroy(record);
 }
 
+void dw_ud_records_expire(struct dw_ud_qp *ud, const struct dw_ud_source *source)
+{
+    dw_foreach (record, struct diwarp_record, link, &ud->records)
+        if (record->source == source && !record->handed_over)
+            on_timer(&record->timer, 0);
+}
+
 struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                       enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns)
 {

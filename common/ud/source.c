@@ -139,8 +139,11 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
         return NULL;
     }
     const int64_t ahead = (int64_t)(number - source->newest);
-    if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW) /* all that was met is too late */
+    if (ahead >= (int64_t)DW_UD_NUMBERS_ANEW) { /* all that was met is too late */
         memset(source->begun, 0, sizeof source->begun);
+        if (source->held[DW_UD_SEND] || source->held[DW_UD_RECORD])
+            dw_ud_records_expire(ud, source);
+    }
     if (ahead > 0)
         source->newest = number;
     if ((int64_t)(source->newest - source->late) > NUMBERS_LATE)

@@ -93,7 +93,9 @@ void dw_ud_targets_fini(struct dw_ud_qp *ud)
 struct dw_ud_target *dw_ud_target_of(struct dw_ud_qp *ud, const struct diwarp_ah *ah)
 {
     struct dw_port *port = ud->qp.port;
-    const uint64_t key = ah->token ^ ah->qpn; /* two processes' hardly differ so little */
+    /* Processes that have one token, as those of verbs on one port of several hosts, share what
+     * numbers their messages: to each some are missing, as if lost. */
+    const uint64_t key = ah->token ^ ah->qpn;
     struct dw_ud_target *target = dw_map_get(&ud->targets, key);
     if (target)
         return target;

@@ -173,6 +173,8 @@ struct dw_ud_source *dw_ud_source_of(struct dw_ud_qp *ud, const struct dw_llp_he
  * no room. */
 struct diwarp_record *dw_ud_record_of(struct dw_ud_qp *ud, struct dw_ud_source *source,
                                       enum dw_ud_kind kind, uint32_t serial, uint64_t now_ns);
+/* Ends what a source has under way, as if its time were over: it numbers its messages anew. */
+void dw_ud_records_expire(struct dw_ud_qp *ud, const struct dw_ud_source *source);
 /* With its receive, if it has one still. */
 void dw_ud_record_destroy(struct diwarp_record *record);
 /* Returns the counter of what is wrong with a segment, or NULL. */

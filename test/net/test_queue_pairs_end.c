@@ -115,6 +115,37 @@ static void rd__goes_amid_a_long_send(void **state)
     close_sides();
 }
 
+/* Its completion was handed out, and its CQ is not polled again: the others receive on, though what
+ * they get lies behind that. */
+static void rd__goes_with_a_completion_handed_out(void **state)
+{
+    (void)state;
+    enum { BYTES = 60000, SENDS = 60 };
+    static uint8_t message[BYTES];
+    struct diwarp_wc wc;
+    unsigned got = 0;
+    open_sides(DIWARP_QPT_RD, 0);
+    fill_all();
+    post_op(0, 0, 1, OP_SEND);
+    const uint64_t end_ns = clock_ns() + WAIT_NS;
+    while (diwarp_poll_cq(sides[1].cqs[1], 1, &wc) != 1)
+        assert_true(clock_ns() < end_ns);
+    diwarp_destroy_qp(sides[1].qps[1]);
+    sides[1].qps[1] = NULL;
+    struct ibv_sge sge = {.addr = (uintptr_t)message, .length = BYTES};
+    const struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND},
+                                      .ah = sides[0].ahs[0][0]};
+    for (unsigned i = 0; i < SENDS; i++)
+        assert_int_equal(diwarp_post_send(sides[0].qps[0], &wr), 0);
+    while (got < SENDS) {
+        (void)diwarp_poll_cq(sides[0].cqs[0], 1, &wc);
+        got += diwarp_poll_cq(sides[1].cqs[0], 1, &wc) == 1;
+        if (clock_ns() > end_ns)
+            fail_msg("%u of %u messages", got, SENDS);
+    }
+    close_sides();
+}
+
 /* The last of its kind goes, another comes: peers go on with it. */
 static void rd__none_for_a_while(void **state)
 {
@@ -244,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd__one_goes_the_others_stay),
         cmocka_unit_test(rd__goes_amid_a_long_send),
+        cmocka_unit_test(rd__goes_with_a_completion_handed_out),
         cmocka_unit_test(rd__none_for_a_while),
         cmocka_unit_test(rd__last_goes_amid_a_long_send),
         cmocka_unit_test(drain__waits_for_its_own),

@@ -28,6 +28,7 @@ static struct diwarp_pd *pd;
 static struct diwarp_cq *cq;
 static struct diwarp_qp *qp;
 static struct diwarp_address address;
+static uint8_t payload = 1;
 
 static uint64_t virtual_now_ns(void *arg)
 {
@@ -81,7 +82,7 @@ static void hear_segment(uint32_t rank, uint64_t number, const struct dw_ddp_hea
     dw_llp_header_put(net.datagram, &header);
     uint8_t *end = dw_segment_put(net.datagram + DW_LLP_HEADER_BYTES, ddp, record, !!record);
     if (record)
-        *end++ = 1;
+        *end++ = payload;
     net.bytes = (uint32_t)(end - net.datagram);
     dw_put_be32(end, dw_crc32c(0, net.datagram, net.bytes));
     net.bytes += DW_CRC_BYTES;
@@ -209,6 +210,48 @@ static void begin(uint32_t rank, uint32_t n, const struct diwarp_mr *mr)
     }
 }
 
+/* What was under way when it began anew is not taken for the new message of the same number. */
+static void ud_source__numbers_anew_amid_a_message__not_mixed(void **state)
+{
+    (void)state;
+    enum { BYTES = 3 };
+    static uint8_t memory[BYTES], inbox[2][BYTES];
+    open_world();
+    const struct diwarp_counters *counters = diwarp_query_counters(qp);
+    struct diwarp_mr *mr =
+        diwarp_reg_mr(pd, memory, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    struct dw_ddp_header put = {
+        .tagged = true, .opcode = DW_RDMAP_WRITE_RECORD, .stag = mr->stag, .to = (uintptr_t)memory};
+    struct dw_ddp_header send = {.opcode = DW_RDMAP_SEND, .msn = 1};
+    struct dw_write_record record = {.id = DW_RECORD_ID_FROM_SOURCE | 1, .total = BYTES};
+    for (unsigned i = 0; i < 2; i++) {
+        struct ibv_sge sge = {.addr = (uintptr_t)inbox[i], .length = BYTES};
+        const struct ibv_recv_wr recv = {.wr_id = i, .sg_list = &sge, .num_sge = 1};
+        assert_int_equal(diwarp_post_recv(qp, &recv), 0);
+    }
+    payload = 'a';
+    hear_segment(0, 1, &put, &record);
+    hear_segment(0, 2, &send, &record);
+    payload = 'b';
+    for (uint32_t at = 0; at < BYTES; at++) {
+        const uint64_t number = 10 + DW_UD_NUMBERS_ANEW + 2 * at;
+        record.offset = send.mo = at;
+        put.to = (uintptr_t)memory + at;
+        put.last = send.last = at == BYTES - 1;
+        hear_segment(0, number, &put, &record);
+        hear_segment(0, number + 1, &send, &record);
+    }
+    assert_memory_equal(memory, "bbb", BYTES);
+    assert_int_equal(counters->rx_records_partial, 1);
+    assert_int_equal(counters->rx_records_complete, 1);
+    assert_memory_equal(inbox[0], "bbb", BYTES);
+    assert_int_equal(counters->rx_partial_msgs, 1);
+    assert_int_equal(counters->rx_send_msgs, 1);
+    payload = 1;
+    diwarp_dereg_mr(mr);
+    close_world();
+}
+
 /* Half of what is left to the others, and no more, whatever it begins. */
 static void ud_shares__one_source_begins_all(void **state)
 {
@@ -310,6 +353,7 @@ int main(void)
         cmocka_unit_test(ud_sources__silent_ones_make_room),
         cmocka_unit_test(ud_sources__forgotten__no_replay),
         cmocka_unit_test(ud_sources__silent_one_in_use__others_make_room),
+        cmocka_unit_test(ud_source__numbers_anew_amid_a_message__not_mixed),
         cmocka_unit_test(ud_shares__one_source_begins_all),
         cmocka_unit_test(ud_targets__without_end__forgotten),
         cmocka_unit_test(ud_records__50000_open__no_more_time_per_segment),
