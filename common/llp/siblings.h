@@ -14,7 +14,7 @@ struct dw_siblings {
     int fd;         /* -1: the port is not shared */
     uint16_t port;  /* whose */
     bool seen;      /* there are some: one has sent something on, or was sent something */
-    uint8_t passed; /* reads left out, while none has been seen */
+    uint8_t passed; /* reads left out */
 };
 
 /* Binds a UDP socket to a port of a range, as dw_take_port() does: to one that nobody has, or else
@@ -32,6 +32,8 @@ void dw_siblings_close(struct dw_siblings *siblings);
  * it, as if its own socket were full. */
 bool dw_siblings_forward(struct dw_siblings *siblings, uint64_t key, const uint8_t *buf,
                          uint32_t bytes);
+/* Whether what was sent on to us has its turn before what comes to the own socket. */
+bool dw_siblings_due(struct dw_siblings *siblings);
 /* The bytes of one that was sent on to us; -1: there is none. */
 int dw_siblings_recv(struct dw_siblings *siblings, uint8_t *buf, uint32_t bytes);
 void dw_siblings_add_memory(const struct dw_siblings *siblings, struct diwarp_memory *memory);

@@ -237,16 +237,29 @@ static inline long recv_train(struct dw_udp *udp, uint8_t *buf, uint32_t *segmen
     return bytes;
 }
 
+static long recv_forwarded(struct dw_udp *udp, uint8_t *buf, uint32_t *segment_bytes)
+{
+    const int bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES);
+    if (bytes >= 0)
+        *segment_bytes = (uint32_t)bytes;
+    return bytes;
+}
+
 static int udp_recv(struct dw_llp *llp, uint8_t *buf, uint32_t *segment_bytes)
 {
     struct dw_udp *udp = (struct dw_udp *)llp;
     for (unsigned attempt = 1;; attempt++) {
-        long bytes =
-            llp->gro ? recv_train(udp, buf, segment_bytes) : recv_datagram(udp, buf, segment_bytes);
-        const int error = bytes < 0 ? errno : 0;
-        if (error == EAGAIN &&
-            (bytes = dw_siblings_recv(&udp->siblings, buf, DW_LLP_SLOT_BYTES)) >= 0)
-            *segment_bytes = (uint32_t)bytes;
+        long bytes = -1;
+        int error = 0;
+        if (dw_siblings_due(&udp->siblings))
+            bytes = recv_forwarded(udp, buf, segment_bytes);
+        if (bytes < 0) {
+            bytes = llp->gro ? recv_train(udp, buf, segment_bytes)
+                             : recv_datagram(udp, buf, segment_bytes);
+            error = bytes < 0 ? errno : 0;
+        }
+        if (error == EAGAIN)
+            bytes = recv_forwarded(udp, buf, segment_bytes);
         if (bytes >= 0) {
             llp->counters->rx_syscalls++;
             *segment_bytes += bytes == 0; /* receivers divide by it */

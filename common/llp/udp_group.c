@@ -18,7 +18,14 @@ int dw_udp_aim(struct dw_udp *udp, const struct dw_llp_addr *to)
 {
     const struct ip_mreqn interface = {.imr_ifindex = (int)to->interface};
     const int fd = udp->fd;
-    int rc;
+    const bool broadcasts = to->family == AF_INET && (to->ip[0] & 0xf0) != 0xe0;
+    int rc = 0;
+    if (broadcasts && !udp->broadcasts) {
+        rc = dw_set_int(fd, SOL_SOCKET, SO_BROADCAST, 1);
+        udp->broadcasts = !rc;
+    }
+    if (rc)
+        return rc;
     if (udp->aim.interface == to->interface && udp->aim.hops == to->hops &&
         udp->aim.family == to->family)
         return 0;
@@ -28,7 +35,6 @@ int dw_udp_aim(struct dw_udp *udp, const struct dw_llp_addr *to)
     } else {
         rc = setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &interface, sizeof interface) ? -errno : 0;
         rc = rc ? rc : dw_set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, to->hops);
-        rc = rc ? rc : dw_set_int(fd, SOL_SOCKET, SO_BROADCAST, 1);
     }
     udp->aim = rc ? (struct dw_llp_addr){0} : *to;
     return rc;

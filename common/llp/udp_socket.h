@@ -15,6 +15,7 @@ struct dw_udp {
     uint8_t family;
     union dw_sockaddr bound_ip; /* port 0 */
     struct dw_llp_addr aim;     /* the group that was sent to last; family 0: none */
+    bool broadcasts;            /* it may: one of the groups was a broadcast address */
     int discovery;              /* IP_PMTUDISC_DO between sends */
     bool gro_allowed;           /* but not on yet */
     uint32_t before_bytes;      /* of the datagram just before; 0: none came, or one was sent */

@@ -105,7 +105,7 @@ static bool answer(struct session *session)
     const uint64_t begin_ns = ping_now_ns();
     uint64_t now_ns = begin_ns, heard_ns = begin_ns, looked_ns = 0;
     const int qp_fd = session->open ? diwarp_qp_fd(session->link.qps[DIWARP_QPT_RD]) : -1;
-    for (; now_ns - begin_ns < SILENCE_NS; now_ns = ping_now_ns()) {
+    for (; now_ns - heard_ns < SILENCE_NS; now_ns = ping_now_ns()) {
         if (session->open && ping_link_poll(&session->link) > 0)
             heard_ns = now_ns;
         if (now_ns - looked_ns < MS_NS)

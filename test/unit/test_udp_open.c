@@ -148,11 +148,42 @@ static void udp_open__ports_are_shared(void **state)
     assert_true(share_out(llps, keys, 1) > 0);
     assert_false(llps[1]->ops->forward(llps[1], 999, slot_memory, 8));
     struct pollfd fd = {.fd = llps[1]->forwarded_fd, .events = POLLIN};
+    struct pollfd own = {.fd = llps[1]->fd, .events = POLLIN};
+    uint32_t each;
     assert_int_equal(poll(&fd, 1, 0), 0);
     assert_true(llps[2]->ops->forward(llps[2], keys[1], slot_memory, 8));
     assert_int_equal(poll(&fd, 1, 0), 1);
+    /* It has its turn though the own socket is never empty. */
+    send_keys(attr.port_min, keys, 1);
+    for (unsigned reads = 0; reads < ROUNDS && poll(&fd, 1, 0); reads++)
+        assert_true(llps[1]->ops->recv(llps[1], slot_memory, &each) > 0);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    assert_int_equal(poll(&own, 1, 0), 1);
     for (unsigned i = 1; i < SHARERS; i++)
         close_llp(llps[i]);
+}
+
+/* Who else is on this host can read the names of sockets, and is not to know the key. */
+static void udp_open__shared_port__key_is_in_no_name(void **state)
+{
+    (void)state;
+    struct diwarp_device_attr attr = attr_plain();
+    char line[256], text[32], port[32];
+    unsigned found = 0;
+    attr.port_min = free_pair();
+    struct dw_llp *llp = open_llp(&attr, &rx_counters);
+    const uint64_t key = llp->ops->share(llp, 0xfedcba9876543200, KEY_AT);
+    FILE *names = fopen("/proc/net/unix", "r");
+    assert_non_null(names);
+    snprintf(text, sizeof text, "%llx", (unsigned long long)key >> 8);
+    snprintf(port, sizeof port, "@diwarp-%u-", (unsigned)llp->port);
+    while (fgets(line, sizeof line, names)) {
+        found += strstr(line, port) != NULL;
+        assert_null(strstr(line, text));
+    }
+    fclose(names);
+    assert_int_equal(found, 1);
+    close_llp(llp);
 }
 
 static void udp_open__refuses_with_a_reason(void **state)
@@ -312,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(udp_open__port_range, setup),
         cmocka_unit_test_setup(udp_open__ports_are_shared, setup),
+        cmocka_unit_test_setup(udp_open__shared_port__key_is_in_no_name, setup),
         cmocka_unit_test_setup(udp_open__refuses_with_a_reason, setup),
         cmocka_unit_test_setup(udp_open__binds_one_address, setup),
         cmocka_unit_test_setup(udp_open__reads_buffers_back, setup),
