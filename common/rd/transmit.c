@@ -213,13 +213,20 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     return rc;
 }
 
+/* What the peer waits for. */
+static int transmit_data(struct dw_peer *peer, const struct dw_path *path, const struct iovec *iov,
+                         unsigned n, uint32_t segment)
+{
+    const int rc = transmit(peer, path, iov, n, segment, false);
+    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
+    return rc;
+}
+
 int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct iovec *iov,
                        unsigned n, uint32_t segment)
 {
-    struct dw_peer *peer = dw_peer_of_records(records);
-    int rc = transmit(peer, way_of(records->ah, id, false).path, iov, n, segment, false);
-    dw_rd_of(peer)->port->device->served += rc != -EAGAIN;
-    return rc;
+    return transmit_data(dw_peer_of_records(records), way_of(records->ah, id, false).path, iov, n,
+                         segment);
 }
 
 /* ---- sequenced datagrams ---- */
@@ -251,7 +258,7 @@ void dw_transmit_train(struct dw_peer *peer, struct dw_datagram *first, unsigned
     const uint32_t each = first->bytes + dw_trailer_bytes(peer);
     const struct iovec iov = {.iov_base = dw_seal_place(dw_seal_for(peer), first->buf),
                               .iov_len = bytes};
-    if (dw_transmit_record(&peer->records, 0, &iov, 1, each) == -EAGAIN) {
+    if (transmit_data(peer, dw_ah_path(&dw_handle_of(peer)->ah), &iov, 1, each) == -EAGAIN) {
         for (unsigned i = 0; i < n; i++)
             dw_sendwin_on_lost(&peer->sendwin, &first[i].tx);
         dw_peer_look_again(peer);
