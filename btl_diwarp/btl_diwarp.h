@@ -124,8 +124,8 @@ struct mca_btl_diwarp_transport {
     void (*on_completions)(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc,
                            int count);
     /* Open MPI has found its process to be lost: no memory is written or read for it any more.
-     * NULL: regions that are deregistered are enough for that. */
-    void (*endpoint_give_up)(mca_btl_base_endpoint_t *endpoint);
+     * NULL: regions that are deregistered are enough for that. 0 or -ENOMEM. */
+    int (*endpoint_give_up)(mca_btl_base_endpoint_t *endpoint);
     /* While nothing comes, in the application's thread; NULL: there is nothing to do then. */
     void (*on_nothing)(struct mca_btl_diwarp_module *module);
     /* A request waits for a connection to the endpoint. RC; over RD no post returns -ENOTCONN. */

@@ -90,7 +90,9 @@ static int run(void *arg)
     const mca_btl_active_message_callback_t *fin =
         &mca_btl_base_active_message_trigger[MCA_BTL_DIWARP_TAG_FIN];
     int taken = 0;
+    /* Of a program without threads Open MPI's objects are not the helper's to touch. */
     if (__atomic_exchange_n(&module->kept_out, false, __ATOMIC_RELAXED) ||
+        (!module->helper_calls_back && mca_btl_diwarp_more_lost(module)) ||
         opal_atomic_trylock(&module->polling))
         return -EBUSY;
     module->helper_polls = true;
@@ -99,10 +101,8 @@ static int run(void *arg)
         __atomic_load_n(&fin->cbfunc, __ATOMIC_ACQUIRE) &&
         module->held_count < MCA_BTL_DIWARP_HELD_MOST)
         taken = mca_btl_diwarp_poll_and_call_back(module);
-    else {
-        mca_btl_diwarp_end_lost(module);
+    else
         (void)diwarp_run_cq(module->cq);
-    }
     __atomic_store_n(&module->helper_cpu, -1, __ATOMIC_RELAXED);
     module->helper_polls = false;
     opal_atomic_unlock(&module->polling);
@@ -126,6 +126,7 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
 {
     cpu_set_t set;
     module->turns = 1;
+    module->helper_cpu = -1;
     if (!sched_getaffinity(0, sizeof set, &set)) {
         module->cores_id = hash_of(&set);
         module->cores = (unsigned)CPU_COUNT(&set);
@@ -134,7 +135,6 @@ int mca_btl_diwarp_cores_init(struct mca_btl_diwarp_module *module, bool multipl
         return 0;
     const struct diwarp_helper_attr attr = {
         .cq = module->cq, .run = run, .arg = module, .all = wanted(), .look_ns = look_ns(module)};
-    module->helper_cpu = -1;
     module->helper_calls_back = wanted() || multiple;
     if (diwarp_start_helper(&attr, &module->helper) < 0) {
         MCA_BTL_DIWARP_VERBOSE(1, "no thread to be had; going on without the %s", "helper");

@@ -95,25 +95,47 @@ bool mca_btl_diwarp_known_lost(const opal_proc_t *proc)
 }
 
 #if OPAL_ENABLE_FT_MPI
+/* There is no group any more amid MPI_Finalize. */
+bool mca_btl_diwarp_more_lost(const struct mca_btl_diwarp_module *module)
+{
+    const ompi_group_t *lost = __atomic_load_n(&ompi_group_all_failed_procs, __ATOMIC_RELAXED);
+    return OPAL_UNLIKELY(ompi_ftmpi_enabled) && lost && lost != module->lost;
+}
+
+/* One that we have no endpoint of counts as ended. */
+static bool end_process(struct mca_btl_diwarp_module *module, opal_process_name_t name)
+{
+    mca_btl_base_endpoint_t *endpoint = endpoint_of(module, (ompi_proc_t *)ompi_proc_lookup(name));
+    return !endpoint || !module->transport->endpoint_give_up ||
+           !module->transport->endpoint_give_up(endpoint);
+}
+
 void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module)
 {
-    if (OPAL_LIKELY(!ompi_ftmpi_enabled || ompi_group_all_failed_procs == module->lost))
+    bool ended = true;
+    if (OPAL_LIKELY(!mca_btl_diwarp_more_lost(module)))
         return;
     opal_mutex_lock(&ompi_group_afp_mutex);
     ompi_group_t *lost = ompi_group_all_failed_procs;
-    OBJ_RETAIN(lost);
+    if (lost)
+        OBJ_RETAIN(lost);
     opal_mutex_unlock(&ompi_group_afp_mutex);
-    if (module->lost)
+    for (int i = 0; lost && i < ompi_group_size(lost); i++)
+        ended &= end_process(module, ompi_group_get_proc_name(lost, i));
+    if (ended && module->lost)
         OBJ_RELEASE(module->lost);
-    module->lost = lost;
-    for (int i = 0; i < ompi_group_size(lost) && module->transport->endpoint_give_up; i++) {
-        mca_btl_base_endpoint_t *endpoint =
-            endpoint_of(module, ompi_group_get_proc_ptr(lost, i, false));
-        if (endpoint)
-            module->transport->endpoint_give_up(endpoint);
-    }
+    if (ended)
+        module->lost = lost;
+    else /* no memory: again at the next poll */
+        OBJ_RELEASE(lost);
 }
 #else
+bool mca_btl_diwarp_more_lost(const struct mca_btl_diwarp_module *module)
+{
+    (void)module;
+    return false;
+}
+
 void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module)
 {
     (void)module;

@@ -24,9 +24,11 @@ struct mca_btl_diwarp_module;
 bool mca_btl_diwarp_job_goes_on(void);
 /* Whether Open MPI knows already that the process is lost. */
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
-/* Before the RNIC runs, with the lock `polling`: ends what is under way with processes that Open
- * MPI has found to be lost since. ob1 has ended their requests, whose memory the application may
- * have freed. */
+/* Whether it has found processes to be lost since mca_btl_diwarp_end_lost(). */
+bool mca_btl_diwarp_more_lost(const struct mca_btl_diwarp_module *module);
+/* In an application's thread, before the RNIC runs, with the lock `polling`: ends what is under way
+ * with processes that Open MPI has found to be lost since. ob1 has ended their requests, whose
+ * memory the application may have freed. */
 void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module);
 /* Where the job goes on: whether ob1 gave this context, the BML's entry for us and proc. */
 bool mca_btl_diwarp_of_pml(struct mca_btl_diwarp_module *module, const opal_proc_t *proc,

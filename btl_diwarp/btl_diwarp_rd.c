@@ -31,9 +31,9 @@ static void endpoint_destroy(struct mca_btl_diwarp_module *module,
     free(endpoint);
 }
 
-static void endpoint_give_up(mca_btl_base_endpoint_t *endpoint)
+static int endpoint_give_up(mca_btl_base_endpoint_t *endpoint)
 {
-    (void)diwarp_give_up_ah(endpoint->ah); /* without memory its silence tells */
+    return diwarp_give_up_ah(endpoint->ah);
 }
 
 static int post_send(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,

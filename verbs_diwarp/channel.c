@@ -34,6 +34,11 @@ void dv_channel_arm(struct dv_cq *cq, enum dv_arming arming)
         cq->armed = arming;
     if (!channel || !cq->count || cq->left)
         return;
+    for (uint32_t i = 0; channel->waiters && cq->armed && i < cq->count; i++)
+        if (dv_channel_wants(cq, &cq->entries[(cq->head + i) % cq->size]))
+            dv_channel_push(cq);
+    if (!cq->armed)
+        return;
     cq->left = true;
     cq->next_left = channel->left;
     channel->left = cq;
@@ -72,11 +77,13 @@ static void forget_left(struct dv_cq *cq)
 }
 
 /* What was in a CQ when an event was asked for, and has not been taken since, is told only when the
- * program would wait: cards tell it at once, and programs that take one completion for each event
- * rely on that; others would be woken in vain for each. */
+ * program is about to wait here: cards raise that event at once, and programs that take one
+ * completion for each event rely on it; programs that empty the CQ would get a useless event for
+ * each time that they ask. */
 static void tell_of_left(struct dv_channel *channel)
 {
     dv_lock(dv_context_of(channel->channel.context));
+    channel->waiters++;
     for (struct dv_cq *cq; !channel->first && (cq = channel->left);) {
         forget_left(cq);
         for (uint32_t i = 0; cq->armed && i < cq->count; i++)
@@ -202,6 +209,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, v
     int rc = dv_wait_for_count(ibv_channel->fd);
     while (!rc && !(taken = take_event(channel)))
         rc = dv_wait_again(ibv_channel->fd);
+    dv_lock(dv_context_of(ibv_channel->context));
+    channel->waiters--;
+    dv_unlock(dv_context_of(ibv_channel->context));
     if (rc)
         return -1;
     *cq = &taken->cq;

@@ -129,6 +129,7 @@ struct dv_channel {
     struct ibv_comp_channel channel;
     struct dv_cq *first; /* of those with events that nobody took */
     struct dv_cq *left;  /* of those that had completions when an event was asked for */
+    uint32_t waiters;    /* threads in ibv_get_cq_event() */
 };
 
 enum dv_arming { DV_NOT_ARMED, DV_ARMED, DV_ARMED_SOLICITED };

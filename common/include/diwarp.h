@@ -315,12 +315,13 @@ enum { DIWARP_WC_SOLICITED = 1 << 17 };
  * of ours, wc.src_qp that of the QP of `src` that a receive or a release comes from. */
 struct diwarp_wc {
     struct ibv_wc wc;
-    struct diwarp_name src;       /* receives, records, releases, gone peers */
-    uint8_t src_ip[16];           /* receives of UD: IPv6, as the sender told last
-                                   * (diwarp_qp_attr.introduces); else zeros */
-    uint64_t group;               /* receives and records: token of the group that it was sent to;
-                                   * 0: to the QP alone */
-    const void *data;             /* RD receives, releases: valid until the CQ's next poll */
+    struct diwarp_name src; /* receives, records, releases, gone peers */
+    uint8_t src_ip[16];     /* receives of UD: IPv6, as the sender told last
+                             * (diwarp_qp_attr.introduces); else zeros */
+    uint64_t group;         /* receives and records: token of the group that it was sent to;
+                             * 0: to the QP alone */
+    const void *data;       /* RD receives, releases: valid until the CQ's next poll, or the end
+                             * of its last QP */
     struct diwarp_record *record; /* DIWARP_WC_RECORD: owned by the application */
     uint64_t read_id;             /* IBV_WC_RDMA_READ posted with DIWARP_SEND_HOLD: see release */
     struct diwarp_rc_qp *rc_qp;   /* of an RC QP (diwarp_rc.h): which; else NULL */

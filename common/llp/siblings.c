@@ -18,16 +18,16 @@
 /* Of a port that is not known to be shared, so many empty reads of it for one of the Unix socket:
  * half costs a twentieth of an empty poll more; twice delays the first datagrams longer. */
 #define READS_PASSED 64
-/* Of one that is shared, in so many reads of it one of the Unix socket, which would else wait for
- * as long as the port's own is never empty. Half costs an eighth of a full poll; twice: what others
- * send on comes at a sixteenth of the pace. */
+/* On a shared port each read of this number takes the Unix socket first: else what siblings send on
+ * would wait for as long as the port's own socket is never empty. Half: a fourth of the reads of a
+ * busy port are for nothing; twice: what is sent on comes at a sixteenth of the pace. */
 #define READS_FULL 8
 
 /* Longest wait for a datagram to the own host. */
 #define SELF_TEST_MS 20
 
-/* All users can read the names that there are, and the key is a secret: so it is not in the name.
- */
+/* Every user of the host can read the names of abstract sockets (/proc/net/unix), and the key is a
+ * secret: the name has a hash of it. */
 static socklen_t name_of(uint16_t port, uint64_t key, struct sockaddr_un *name)
 {
     const uint64_t hidden = dw_siphash((const uint64_t[]){key, ~key}, port);

@@ -15,10 +15,11 @@
  * two get two fifths each, and the next finds room. What comes out of order may begin messages in
  * half of the bound only: without room for an earlier one neither ends. A message that has begun
  * goes on, in order, up to twice the bound; beyond that one message at a time does, until it is
- * whole. Whole messages that the application has not taken count, and nothing is received beyond
- * them. With the send pool (1.5 MiB unless asked otherwise), the receive arena (1 MiB) and the
- * spares, transport takes less than 4 MiB of a process, or 5 while many have begun; where messages
- * may be longer than the bound, two spares of the longest that have come besides. */
+ * whole, or while its peer is silent another one (is_oversize_free()). Whole messages that the
+ * application has not taken count, and nothing is received beyond them. With the send pool (1.5 MiB
+ * unless asked otherwise), the receive arena (1 MiB) and the spares, transport takes less than 4
+ * MiB of a process, or 5 while many have begun; where messages may be longer than the bound, two
+ * spares of the longest that have come besides. */
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 
@@ -59,11 +60,14 @@ static uint64_t cost(const struct dw_assembly *assembly)
     return PAGE_BYTES + assembly->map.bytes;
 }
 
-/* Nobody waits for a peer that does not answer: it may come back, or be gone, minutes later. */
+/* The place beyond the bound passes to another message while the peer of the one that has it leaves
+ * DW_OFTEN probes unanswered, for it may be silent for minutes; to few in all, as each keeps what
+ * has come. */
 static bool is_oversize_free(const struct dw_rd *rd)
 {
     const struct dw_peer *peer = rd->oversize_peer;
-    return !rd->oversize || (peer->unanswered == DW_OFTEN &&
+    const uint64_t most = 2 * (uint64_t)ASSEMBLIES_MAX_BYTES + 2 * (uint64_t)rd->message_max_bytes;
+    return !rd->oversize || (rd->assembly_bytes < most && peer->unanswered == DW_OFTEN &&
                              peer->records.contact.probe_sent_ns > peer->records.contact.heard_ns);
 }
 

@@ -47,7 +47,7 @@ int dw_transmit_record(struct dw_record_peer *records, uint8_t id, const struct 
 /* ACK, PROBE or PROBE_REPLY. As dw_datagrams_send(). */
 int dw_control_send(struct dw_peer *peer, enum dw_llp_type type, uint32_t psn);
 /* A PROOF with that cookie, which is of one intro: while other ways are tried, by each of them with
- * the intro of each. As dw_datagrams_send(), of the current one. */
+ * the intro of each. As dw_datagrams_send(); 0 if any was sent. */
 int dw_control_prove(struct dw_peer *peer, const void *cookie);
 /* A way, and its number in the `path` field of headers (dw_way_number()): in a PROBE and its
  * PROBE_REPLY by the way's place in the list of who probes; in a RECORD by the sink's interface; 0

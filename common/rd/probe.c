@@ -10,8 +10,8 @@
 /* Doublings of the interval between probes: from 3 us to the longest there is. */
 #define BACKOFF_MAX 15
 /* ICMP says "port unreachable" often, and probes get no answer for so long: the process of another
- * host died. Linux says so once a second, after six times at once, so that it shows within twice
- * that. Half of it is what a firewall may take to load its rules anew. */
+ * host died. Linux sends six of these errors at once, then one a second, so that the death is known
+ * after 1 to 2 s. Half: a firewall that loads its rules for half a second would end the job. */
 #define NO_PORT_REMOTE_NS 1000000000ull
 /* A firewall prohibits it, or our own host refuses to send to a peer: somebody may mend that. */
 #define PROHIBITED_NS 10000000000ull

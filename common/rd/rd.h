@@ -73,11 +73,11 @@ struct dw_rd {
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
     unsigned assembly_count;                         /* being put together */
-    unsigned free_assembly_count;       /* the last is taken when there is no memory for another */
-    uint32_t message_max_bytes;         /* what each has room for: the longest of any QP */
-    uint64_t assembly_bytes;            /* that have come of them, and a page for each */
-    uint64_t done_bytes;                /* of messages that are whole, and not recycled yet */
-    const struct dw_assembly *oversize; /* the one that goes on beyond their bound; or NULL */
+    unsigned free_assembly_count;        /* the last is taken when there is no memory for another */
+    uint32_t message_max_bytes;          /* what each has room for: the longest of any QP */
+    uint64_t assembly_bytes;             /* that have come of them, and a page for each */
+    uint64_t done_bytes;                 /* of messages that are whole, and not recycled yet */
+    const struct dw_assembly *oversize;  /* the one that goes on beyond their bound; or NULL */
     const struct dw_peer *oversize_peer; /* whose it is */
 };
 
@@ -219,7 +219,7 @@ struct dw_assembly {
     struct diwarp_qp *qp;
     uint32_t msn;
     uint32_t total; /* 0: the last segment has not come */
-    bool in_order;  /* so its first segment came */
+    bool in_order;  /* its first segment came when all before it had come */
     struct dw_ranges map;
     uint8_t buf[];
 };

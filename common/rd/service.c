@@ -323,7 +323,7 @@ static struct diwarp_ah *get_ah_of_qpn(struct diwarp_ah *ah, uint32_t qpn)
 
 static int give_up(struct diwarp_ah *ah)
 {
-    return dw_handle_give_up(dw_container(ah, struct dw_handle, ah));
+    return dw_handle_give_up(dw_handle_of_ah(ah));
 }
 
 static void put_ah(struct diwarp_ah *ah)

@@ -213,7 +213,7 @@ static int transmit(struct dw_peer *peer, const struct dw_path *path, const stru
     return rc;
 }
 
-/* What the peer waits for. */
+/* Sends what the peer waits for, which keeps the helper thread awake. */
 static int transmit_data(struct dw_peer *peer, const struct dw_path *path, const struct iovec *iov,
                          unsigned n, uint32_t segment)
 {
@@ -348,12 +348,13 @@ int dw_control_prove(struct dw_peer *peer, const void *cookie)
                         .flags = DW_LLP_ACK_REQUEST,
                         .psn = dw_sendwin_first_psn(&peer->sendwin),
                         .intro = true};
-    const int rc = send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false);
+    int rc = send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false);
     for (unsigned i = 0; peer->trying && i < ways->count; i++) {
         const struct dw_way way = {.path = ways->paths[i]};
         lead.way = &way;
-        if (i != ways->current)
-            (void)send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false);
+        if (i != ways->current &&
+            !send_body(peer, (struct dw_qpns){0}, lead, cookie, DW_PROOF_BYTES, false))
+            rc = 0;
     }
     return rc;
 }

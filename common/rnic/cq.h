@@ -47,7 +47,7 @@ uint64_t dw_cq_next_deadline_ns(const struct diwarp_cq *cq);
 /* Writes at most n descriptors that become readable when something comes; returns how many are. */
 unsigned dw_cq_fds(const struct diwarp_cq *cq, struct pollfd *fds, unsigned n);
 
-/* Nobody looks at the data of what was handed out any more. */
+/* Nobody looks any more at the memory that completions point to which were polled from the CQ. */
 void dw_cq_release(struct diwarp_cq *cq);
 /* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
  * request (not NULL). */

@@ -116,7 +116,7 @@ goes_well_without()
     start_job '2 0' -x "DIWARP_TEST_REFUSE=$1" -- "$(find_program no_memory)"
     end_job
     [ "$status" != 124 ] && ! grep -aq 'exited on signal' "$work/output" &&
-        { grep -aq '^PASS ' "$work/output" || grep -aqi 'diwarp' "$work/output"; }
+        { grep -aq '^PASS ' "$work/output" || grep -aq 'diwarp: \|btl:diwarp\|diwarp BTL' "$work/output"; }
 }
 
 case_no_memory()

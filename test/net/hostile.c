@@ -2,13 +2,18 @@
 /*
  * A stranger on the network of a job, run by test/net/faults:
  *
- *   hostile flood IP PORT RATE SECONDS        garbage, RATE datagrams a second
- *   hostile guess IP PORT RATE SECONDS        right but for the token, which is guessed
- *   hostile replay IFACE FILE SECONDS         by one on the way: what crosses the interface is sent
- *                                             again to where it went, and kept in FILE
- *   hostile alter IFACE FILE SECONDS          likewise, each time with another bit of it turned
- * over hostile again IP PORT RATE SECONDS FILE   what FILE has, an earlier job's hostile scan IP
- * udp|tcp                   all ports, nothing sent and what is usual
+ * hostile flood IP PORT RATE SECONDS: garbage, RATE datagrams a second.
+ *
+ * hostile guess IP PORT RATE SECONDS: right but for the token, which is guessed.
+ *
+ * hostile replay IFACE FILE SECONDS: by one on the way; what crosses the interface is sent again to
+ * where it went, and kept in FILE.
+ *
+ * hostile alter IFACE FILE SECONDS: likewise, each time with another bit of it turned over.
+ *
+ * hostile again IP PORT RATE SECONDS FILE: what FILE has, an earlier job's.
+ *
+ * hostile scan IP udp|tcp: all ports, nothing sent and what is usual.
  *
  * Each says at the end how much it has sent; what has a rate also ends at SIGTERM.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several queue pairs on one port, of which one goes: what was asked of it, and the others. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -146,6 +147,26 @@ static void rd__goes_with_a_completion_handed_out(void **state)
     close_sides();
 }
 
+/* By a handle to one of its queue pairs: nothing goes to any of them. */
+static void rd__peer_given_up(void **state)
+{
+    (void)state;
+    struct ibv_sge sge = {.addr = (uintptr_t)sides[0].with, .length = SMALL};
+    const struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+    open_sides(DIWARP_QPT_RD, 0);
+    fill_all();
+    for (unsigned i = 0; i < QPS; i++)
+        for (unsigned j = 0; j < QPS; j++)
+            post_op(0, i, j, OP_READ);
+    assert_int_equal(diwarp_give_up_ah(sides[0].ahs[1][2]), 0);
+    for (unsigned i = 0; i < QPS; i++)
+        for (unsigned j = 0; j < QPS; j++) {
+            const struct diwarp_send_wr to = {.wr = wr, .ah = sides[0].ahs[i][j]};
+            assert_int_equal(diwarp_post_send(sides[0].qps[i], &to), -EHOSTUNREACH);
+        }
+    close_sides();
+}
+
 /* The last of its kind goes, another comes: peers go on with it. */
 static void rd__none_for_a_while(void **state)
 {
@@ -276,6 +297,7 @@ int main(void)
         cmocka_unit_test(rd__one_goes_the_others_stay),
         cmocka_unit_test(rd__goes_amid_a_long_send),
         cmocka_unit_test(rd__goes_with_a_completion_handed_out),
+        cmocka_unit_test(rd__peer_given_up),
         cmocka_unit_test(rd__none_for_a_while),
         cmocka_unit_test(rd__last_goes_amid_a_long_send),
         cmocka_unit_test(drain__waits_for_its_own),
