@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs front: SRQs of UD queue pairs, also together with RC ones, and solicited events. */
+/* The verbs front: SRQs of UD queue pairs and RC ones, and solicited events. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -194,6 +194,94 @@ static void srq__of_both(void **state)
     pair_close(pair);
 }
 
+/* More than the front polls of diwarp at once, twice. */
+#define MANY 40
+
+/* A queue pair of RC that may have as many requests, in the place of that one. */
+static void use_many(struct pair *pair, unsigned i, struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[i],
+                                    .recv_cq = pair->recv_cq[i],
+                                    .srq = srq,
+                                    .cap = {.max_send_wr = MANY + 1,
+                                            .max_recv_wr = MANY + 1,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1},
+                                    .qp_type = IBV_QPT_RC};
+    assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
+    pair->qp[i] = ibv_create_qp(pair->pd, &attr);
+    assert_non_null(pair->qp[i]);
+}
+
+/* Receives of queue pair 1, so many in one post, from that number on. */
+static void post_many(struct pair *pair, struct ibv_srq *srq, uint64_t first, uint64_t count)
+{
+    struct ibv_sge sge = {(uintptr_t)pair->memory[1], 4096, pair->mr->lkey};
+    struct ibv_recv_wr wr[MANY + 1], *bad;
+    for (uint64_t i = 0; i < count; i++)
+        wr[i] = (struct ibv_recv_wr){.wr_id = first + i,
+                                     .next = i + 1 < count ? &wr[i + 1] : NULL,
+                                     .sg_list = &sge,
+                                     .num_sge = 1};
+    assert_int_equal(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(pair->qp[1], wr, &bad),
+                     0);
+}
+
+/* Without a receive queue pair 1 stops reading: the message that waits for one, what confirms its
+ * own good Send, behind which is a bad one, and the messages behind that come at once. */
+static void come_around_failure(struct pair *pair, struct ibv_srq *srq)
+{
+    struct ibv_sge keyless = {(uintptr_t)pair->memory[1], 64, 0};
+    struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &keyless, .num_sge = 1, .opcode = IBV_WR_SEND},
+                       *bad;
+    pair_receive(pair, 0, 1);
+    pair_post(pair, 0, IBV_WR_SEND, 0, 64);
+    assert_empty(pair->recv_cq[1]);
+    pair_post(pair, 1, IBV_WR_SEND, 1, 64);
+    assert_int_equal(ibv_post_send(pair->qp[1], &wr, &bad), 0);
+    assert_done(pair->recv_cq[0], 1, IBV_WC_SUCCESS);
+    assert_empty(pair->send_cq[1]);
+    for (uint64_t i = 1; i <= MANY; i++)
+        pair_post(pair, 0, IBV_WR_SEND, i, 64);
+    post_many(pair, srq, 0, MANY + 1);
+}
+
+/* A queue pair that fails amid what has come: none of it is lost, and an SRQ keeps its places. */
+static void rc__fails_amid_messages(bool with_srq)
+{
+    struct pair *pair = pair_open(false);
+    struct ibv_srq *srq = with_srq ? make_srq(pair->pd, MANY + 1) : NULL;
+    use_many(pair, 0, NULL);
+    use_many(pair, 1, srq);
+    pair_connect(pair, ALL_ACCESS);
+    come_around_failure(pair, srq);
+    assert_done(pair->send_cq[1], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[1], 2, IBV_WC_LOC_PROT_ERR);
+    for (uint64_t i = 0; i <= MANY; i++)
+        assert_done(pair->recv_cq[1], i, IBV_WC_SUCCESS);
+    for (uint64_t i = 0; i <= MANY; i++) /* as the other side is told */
+        assert_done(pair->send_cq[0], i, IBV_WC_SUCCESS);
+    if (srq)
+        post_many(pair, srq, 0, MANY + 1);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    if (srq)
+        assert_int_equal(ibv_destroy_srq(srq), 0);
+    pair_close(pair);
+}
+
+static void rc__fails_amid_messages_to_it(void **state)
+{
+    (void)state;
+    rc__fails_amid_messages(false);
+}
+
+static void rc__fails_amid_messages_to_an_srq(void **state)
+{
+    (void)state;
+    rc__fails_amid_messages(true);
+}
+
 /* ---- solicited events ---- */
 
 static bool wakes(const struct end *end, int wait_ms)
@@ -303,6 +391,8 @@ int main(void)
         cmocka_unit_test(ud__is_told_of_its_last_receive),
         cmocka_unit_test(ud__leaves_an_srq_whole),
         cmocka_unit_test(srq__of_both),
+        cmocka_unit_test(rc__fails_amid_messages_to_it),
+        cmocka_unit_test(rc__fails_amid_messages_to_an_srq),
         cmocka_unit_test(ud__solicits),
         cmocka_unit_test(rc__solicits),
     };
