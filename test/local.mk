@@ -381,7 +381,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
-EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
+EXTRA_DIST += test/verbs/pyverbs test/verbs/names.sh test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
 	test/verbs/cm_ends.c test/verbs/cm_ends.h test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h
 if DW_SHARED
 if DW_CMOCKA
