@@ -169,8 +169,9 @@ DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_
  * IBV_WC_LOC_PROT_ERR and the connection with Terminate (vendor_err 0x1000). */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
 
-/* Receives for RC and UD QPs of its PD alike. max_sge: elements of each, 32 at most. NULL: more, or
- * no memory. One that a QP has begun to fill when it goes is posted anew. */
+/* Receives for RC and UD QPs of its device alike, of its own PD's regions. max_sge: elements of
+ * each, 32 at most. NULL: more, or no memory. One that a QP has begun to fill when it goes is
+ * posted anew. */
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr,
                                                    unsigned max_sge);
 /* Its QPs must have been destroyed. */

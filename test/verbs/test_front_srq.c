@@ -145,53 +145,115 @@ static void ud__leaves_an_srq_whole(void **state)
     close_end(end);
 }
 
-/* One SRQ for a UD queue pair and an RC one. */
-static void srq__of_both(void **state)
+/* An SRQ, for a UD queue pair and for pair->qp[1]. */
+struct shared {
+    struct pair *pair;
+    struct ibv_pd *pd; /* its own */
+    struct ibv_mr *mr; /* of that, of pair->memory */
+    struct ibv_srq *srq;
+    struct ibv_qp *ud;
+    struct ibv_ah *ah; /* to it */
+};
+
+/* The domain of the queue pairs, or another. */
+static void open_shared(struct shared *shared, bool other_domain)
 {
-    (void)state;
-    struct pair *pair = pair_open(false);
-    struct ibv_srq *srq = make_srq(pair->pd, 8);
+    struct pair *pair = shared->pair = pair_open(false);
+    shared->pd = other_domain ? ibv_alloc_pd(pair->context) : pair->pd;
+    shared->mr = other_domain ? ibv_reg_mr(shared->pd, pair->memory, sizeof pair->memory,
+                                           IBV_ACCESS_LOCAL_WRITE)
+                              : pair->mr;
+    assert_non_null(shared->mr);
+    shared->srq = make_srq(shared->pd, 8);
     struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[1],
                                     .recv_cq = pair->recv_cq[1],
-                                    .srq = srq,
+                                    .srq = shared->srq,
                                     .cap = {.max_send_wr = 8, .max_send_sge = 1},
                                     .qp_type = IBV_QPT_RC};
     assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
     pair->qp[1] = ibv_create_qp(pair->pd, &attr);
     attr.qp_type = IBV_QPT_UD;
-    struct ibv_qp *ud = ibv_create_qp(pair->pd, &attr);
-    struct end end = {.qp = ud};
+    shared->ud = ibv_create_qp(pair->pd, &attr);
+    struct end end = {.qp = shared->ud};
     struct ibv_ah_attr ah_attr = {.port_num = 1, .is_global = 1, .grh.dgid = pair->gid};
-    struct ibv_ah *ah = ibv_create_ah(pair->pd, &ah_attr);
-    assert_true(ud && pair->qp[1] && ah);
+    shared->ah = ibv_create_ah(pair->pd, &ah_attr);
+    assert_true(shared->ud && pair->qp[1] && shared->ah);
     make_ready(&end);
     pair_connect(pair, ALL_ACCESS);
+}
+
+static void close_shared(struct shared *shared)
+{
+    struct pair *pair = shared->pair;
+    assert_int_equal(ibv_destroy_ah(shared->ah), 0);
+    assert_int_equal(ibv_destroy_qp(shared->ud), 0);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_int_equal(ibv_destroy_srq(shared->srq), 0);
+    if (shared->pd != pair->pd) {
+        assert_int_equal(ibv_dereg_mr(shared->mr), 0);
+        assert_int_equal(ibv_dealloc_pd(shared->pd), 0);
+    }
+    pair_close(pair);
+}
+
+static void send_ud_to_itself(const struct shared *shared)
+{
+    struct ibv_sge sge = {(uintptr_t)shared->pair->memory[0], 64, shared->pair->mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .wr.ud = {shared->ah, shared->ud->qp_num, QKEY}},
+                       *bad;
+    assert_int_equal(ibv_post_send(shared->ud, &wr, &bad), 0);
+}
+
+static void take_of_both(const struct shared *shared)
+{
+    struct pair *pair = shared->pair;
     for (uint64_t i = 0; i < 20; i++) {
-        assert_int_equal(post_shared(srq, pair->mr, i, pair->memory[1], 4096), 0);
+        memset(pair->memory[0], (int)i + 1, 64);
+        assert_int_equal(post_shared(shared->srq, shared->mr, i, pair->memory[1], 4096), 0);
         if (i % 2) {
             pair_post(pair, 0, IBV_WR_SEND, i, 64);
             (void)take(pair->send_cq[0]);
         } else {
-            struct ibv_sge sge = {(uintptr_t)pair->memory[0], 64, pair->mr->lkey};
-            struct ibv_send_wr wr = {.sg_list = &sge,
-                                     .num_sge = 1,
-                                     .opcode = IBV_WR_SEND,
-                                     .wr.ud = {ah, ud->qp_num, QKEY}},
-                               *bad;
-            assert_int_equal(ibv_post_send(ud, &wr, &bad), 0);
+            send_ud_to_itself(shared);
         }
         const struct ibv_wc wc = take(pair->recv_cq[1]);
         assert_int_equal(wc.wr_id, i);
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
-        assert_int_equal(wc.qp_num, i % 2 ? pair->qp[1]->qp_num : ud->qp_num);
+        assert_int_equal(wc.qp_num, i % 2 ? pair->qp[1]->qp_num : shared->ud->qp_num);
         assert_int_equal(wc.byte_len, i % 2 ? 64 : 104);
+        assert_memory_equal(pair->memory[1] + (i % 2 ? 0 : 40), pair->memory[0], 64);
     }
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    assert_int_equal(ibv_destroy_qp(ud), 0);
-    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
-    pair->qp[1] = NULL;
-    assert_int_equal(ibv_destroy_srq(srq), 0);
-    pair_close(pair);
+}
+
+static void srq__of_both(void **state)
+{
+    (void)state;
+    struct shared shared;
+    open_shared(&shared, false);
+    take_of_both(&shared);
+    close_shared(&shared);
+}
+
+/* Its receives are of its own domain's regions, whatever that of the queue pair is. */
+static void srq__of_another_domain(void **state)
+{
+    (void)state;
+    struct shared shared;
+    open_shared(&shared, true);
+    take_of_both(&shared);
+    struct pair *pair = shared.pair;
+    assert_int_equal(post_shared(shared.srq, pair->mr, 1, pair->memory[1], 4096), 0);
+    send_ud_to_itself(&shared);
+    assert_done(pair->recv_cq[1], 1, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(post_shared(shared.srq, pair->mr, 2, pair->memory[1], 4096), 0);
+    pair_post(pair, 0, IBV_WR_SEND, 2, 64);
+    assert_done(pair->recv_cq[1], 2, IBV_WC_LOC_PROT_ERR);
+    assert_done(pair->send_cq[0], 2, IBV_WC_REM_OP_ERR);
+    close_shared(&shared);
 }
 
 /* More than the front polls of diwarp at once, twice. */
@@ -391,6 +453,7 @@ int main(void)
         cmocka_unit_test(ud__is_told_of_its_last_receive),
         cmocka_unit_test(ud__leaves_an_srq_whole),
         cmocka_unit_test(srq__of_both),
+        cmocka_unit_test(srq__of_another_domain),
         cmocka_unit_test(rc__fails_amid_messages_to_it),
         cmocka_unit_test(rc__fails_amid_messages_to_an_srq),
         cmocka_unit_test(ud__solicits),
