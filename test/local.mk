@@ -370,6 +370,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_events \
 	test/verbs/test_front_exit \
 	test/verbs/test_front_extension \
+	test/verbs/test_front_foreign \
 	test/verbs/test_front_gids \
 	test/verbs/test_front_iova \
 	test/verbs/test_front_mcast \
@@ -383,8 +384,9 @@ VERBS_TESTS = \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
-EXTRA_DIST += test/verbs/pyverbs test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
-	test/verbs/cm_ends.c test/verbs/cm_ends.h test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h
+EXTRA_DIST += test/verbs/pyverbs test/verbs/names.sh test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
+	test/verbs/cm_ends.c test/verbs/cm_ends.h test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h \
+	test/verbs/stub_ibverbs.c test/verbs/stub_ibverbs.h test/verbs/stub_ibverbs.map
 if DW_SHARED
 if DW_CMOCKA
 check_PROGRAMS += $(VERBS_TESTS) test/verbs/extension_traffic
@@ -433,6 +435,15 @@ test_verbs_test_front_exit_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_extension_SOURCES = test/verbs/test_front_extension.c test/verbs/sides.c \
 	test/verbs/end.c
 test_verbs_test_front_extension_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_foreign_SOURCES = test/verbs/test_front_foreign.c test/verbs/end.c
+test_verbs_test_front_foreign_LDADD = -libverbs $(CMOCKA_LIBS)
+# With it, in the place of libibverbs. An rpath has libtool make a shared object of it.
+check_LTLIBRARIES = test/verbs/stub/libibverbs.la
+test_verbs_stub_libibverbs_la_SOURCES = test/verbs/stub_ibverbs.c
+test_verbs_stub_libibverbs_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+test_verbs_stub_libibverbs_la_LDFLAGS = $(AM_LDFLAGS) -rpath $(abs_top_builddir)/test/verbs/stub -shared -version-info 1 \
+	-Wl,--version-script=$(srcdir)/test/verbs/stub_ibverbs.map
+EXTRA_test_verbs_stub_libibverbs_la_DEPENDENCIES = test/verbs/stub_ibverbs.map
 test_verbs_test_front_gids_SOURCES = test/verbs/test_front_gids.c test/verbs/rc_pair.c \
 	test/verbs/end.c
 test_verbs_test_front_gids_LDADD = -libverbs $(CMOCKA_LIBS)

@@ -100,8 +100,7 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
         attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
         cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
         cap->max_send_sge > DV_MAX_SGE || cap->max_recv_sge > DV_MAX_SGE ||
-        cap->max_inline_data > DV_MAX_INLINE ||
-        (attr->srq && dv_root_of(attr->srq->pd) != dv_root_of(attr->pd)))
+        cap->max_inline_data > DV_MAX_INLINE || (attr->srq && attr->srq->context != context))
         return EINVAL;
     return 0;
 }

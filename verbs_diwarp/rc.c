@@ -216,18 +216,32 @@ void dv_rc_expire(struct dv_context *context, bool traffic)
 /* Or nobody receives it, as often as it would have been tried again: the fault is the sender's. */
 #define NO_RECEIVE 0x1202
 
-/* With what it has completed, also where that is just being sorted, but for receives. */
+/* Of what a connection that goes has completed, receives alone are told. */
+static void deliver_recv(struct diwarp_rc_qp *core, const struct diwarp_wc *done)
+{
+    if (done->wc.opcode & IBV_WC_RECV)
+        (void)dv_rc_queues_deliver(diwarp_rc_qp_context(core), done);
+}
+
+/* With what it has completed: first what is just being sorted, then what was not polled yet. */
 static void destroy(struct dv_context *context, struct diwarp_rc_qp *core)
 {
+    struct diwarp_wc left[8]; /* fewer: all that others completed is walked more often for them */
+    const unsigned room = sizeof left / sizeof *left;
+    unsigned n = room;
     if (!core)
         return;
     for (int i = 0; i < context->done_count; i++)
         if (context->done[i].rc_qp == core) {
-            const struct diwarp_wc done = context->done[i];
+            left[0] = context->done[i];
             context->done[i] = (struct diwarp_wc){0};
-            if (done.wc.opcode & IBV_WC_RECV) /* it came before */
-                (void)dv_rc_queues_deliver(diwarp_rc_qp_context(core), &done);
+            deliver_recv(core, &left[0]);
         }
+    while (n == room) {
+        n = diwarp_rc_take_completions(core, room, left);
+        for (unsigned i = 0; i < n; i++)
+            deliver_recv(core, &left[i]);
+    }
     diwarp_destroy_rc_qp(core);
 }
 

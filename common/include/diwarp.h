@@ -373,8 +373,8 @@ struct diwarp_qp_attr {
     uint64_t read_time_ns;    /* UD: see diwarp_set_read_time() */
     uint32_t qpn;             /* 24 bits; 0: one that the device has not given out for long */
     uint32_t qkey;            /* UD: see diwarp_set_qkey() */
-    struct diwarp_srq *srq;   /* UD: receives come from here (diwarp_rc.h), which is of the QP's PD;
-                               * max_recv_wr bounds records alone. NULL: posted to the QP */
+    struct diwarp_srq *srq;   /* UD: receives come from here (diwarp_rc.h); max_recv_wr bounds
+                               * records alone. NULL: posted to the QP */
     uint32_t recv_lead_bytes; /* UD: of the memory of a receive, before the message; as it is */
     bool block_self;          /* UD: what it sends to a group does not come to it */
     bool introduces; /* UD: what it sends by IPv6 tells its address (wc.src_ip there), in 32

@@ -138,6 +138,10 @@ DIWARP_EXPORT int diwarp_rc_set_rnr(struct diwarp_rc_qp *qp, unsigned retries,
                                     uint64_t rnr_timer_ns);
 /* Sets attr.access, from the next request of the other side's on. */
 DIWARP_EXPORT void diwarp_rc_set_access(struct diwarp_rc_qp *qp, int access);
+/* At most n of its completions that were not polled yet, ahead of those of others in its CQ; the
+ * RNIC does not run. Returns how many: fewer than n, there are no more. Of use before it goes. */
+DIWARP_EXPORT unsigned diwarp_rc_take_completions(struct diwarp_rc_qp *qp, unsigned n,
+                                                  struct diwarp_wc *wc);
 /* Closes at once; no completion of it comes any more, also none that was not polled yet. What TCP
  * has taken arrives: the CQ reads, and drops, what still comes, for five seconds at most
  * (rc_lingering). */
@@ -165,8 +169,9 @@ DIWARP_EXPORT int diwarp_rc_post_send(struct diwarp_rc_qp *qp, const struct ibv_
  * IBV_WC_LOC_PROT_ERR and the connection with Terminate (vendor_err 0x1000). */
 DIWARP_EXPORT int diwarp_rc_post_recv(struct diwarp_rc_qp *qp, const struct ibv_recv_wr *wr);
 
-/* Receives for RC and UD QPs of its PD alike. max_sge: elements of each, 32 at most. NULL: more, or
- * no memory. One that a QP has begun to fill when it goes is posted anew. */
+/* Receives for RC and UD QPs of its device alike, of its own PD's regions. max_sge: elements of
+ * each, 32 at most. NULL: more, or no memory. One that a QP has begun to fill when it goes is
+ * posted anew. */
 DIWARP_EXPORT struct diwarp_srq *diwarp_create_srq(struct diwarp_pd *pd, unsigned max_wr,
                                                    unsigned max_sge);
 /* Its QPs must have been destroyed. */

@@ -183,9 +183,10 @@ void diwarp_rc_qp_attr_init(struct diwarp_rc_qp_attr *attr)
 int dw_rc_qp_create(struct dw_rc *rc, struct diwarp_pd *pd, const struct diwarp_rc_qp_attr *attr,
                     struct diwarp_rc_qp **qp_out)
 {
-    if (attr->cq != rc->cq || pd->device != rc->device || (attr->srq && attr->srq->pd != pd) ||
-        !attr->max_send_wr || !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE ||
-        attr->max_rd_atomic > DW_MPA_DEPTH_MAX || attr->mpa_revision < 1 || attr->mpa_revision > 2)
+    if (attr->cq != rc->cq || pd->device != rc->device ||
+        (attr->srq && attr->srq->pd->device != rc->device) || !attr->max_send_wr ||
+        !attr->max_sge || attr->max_sge > DW_RC_MAX_SGE || attr->max_rd_atomic > DW_MPA_DEPTH_MAX ||
+        attr->mpa_revision < 1 || attr->mpa_revision > 2)
         return -EINVAL;
     const size_t recv_bytes = dw_recv_bytes(attr->srq ? attr->srq->max_sge : attr->max_sge);
     struct diwarp_rc_qp *qp = malloc(sizeof *qp + recv_bytes);

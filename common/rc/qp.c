@@ -63,6 +63,14 @@ void dw_rc_complete(struct diwarp_rc_qp *qp, uint64_t wr_id, int opcode, enum ib
     dw_cq_push(qp->rc->cq, &wc);
 }
 
+unsigned diwarp_rc_take_completions(struct diwarp_rc_qp *qp, unsigned n, struct diwarp_wc *wc)
+{
+    dw_lock(qp->rc->device);
+    const unsigned taken = dw_cq_take(qp->rc->cq, qp, n, wc);
+    dw_unlock(qp->rc->device);
+    return taken;
+}
+
 void *diwarp_rc_qp_context(const struct diwarp_rc_qp *qp)
 {
     return qp->attr.context;

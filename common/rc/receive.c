@@ -162,7 +162,8 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     }
     if (bytes > qp->current->bytes - qp->received_bytes)
         return DW_TERM_DDP_TOO_LONG;
-    if (dw_recv_place(qp->pd, qp->current, qp->received_bytes, payload, bytes))
+    if (dw_recv_place(dw_recv_pd(qp->attr.srq, qp->pd), qp->current, qp->received_bytes, payload,
+                      bytes))
         return refuse_recv(qp);
     qp->received_bytes += bytes;
     if (!ddp->last)

@@ -89,6 +89,20 @@ void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose)
     cq->ring.count = kept;
 }
 
+unsigned dw_cq_take(struct diwarp_cq *cq, const struct diwarp_rc_qp *whose, unsigned n,
+                    struct diwarp_wc *wc)
+{
+    uint32_t kept = 0;
+    unsigned taken = 0;
+    for (uint32_t i = 0; i < cq->ring.count; i++)
+        if (taken < n && wc_at(cq, i)->rc_qp == whose)
+            wc[taken++] = *wc_at(cq, i);
+        else
+            *wc_at(cq, kept++) = *wc_at(cq, i);
+    cq->ring.count = kept;
+    return taken;
+}
+
 enum ibv_wc_status dw_wc_status(uint8_t wire_status)
 {
     static const enum ibv_wc_status statuses[] = {

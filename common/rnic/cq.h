@@ -52,6 +52,9 @@ void dw_cq_release(struct diwarp_cq *cq);
 /* Drops completions that were not handed out, of a datagram QP (not 0), or of an RC QP or connect
  * request (not NULL). */
 void dw_cq_forget(struct diwarp_cq *cq, uint32_t qp_num, const void *rc_whose);
+/* Takes at most n completions of an RC QP that were not handed out, and leaves the others. */
+unsigned dw_cq_take(struct diwarp_cq *cq, const struct diwarp_rc_qp *whose, unsigned n,
+                    struct diwarp_wc *wc);
 /* Appends a completion, which the caller fills in before anything else is done with the CQ. NULL:
  * there is no memory to grow, and the CQ is overrun. */
 struct diwarp_wc *dw_cq_slot(struct diwarp_cq *cq);

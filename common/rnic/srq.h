@@ -31,6 +31,12 @@ static inline size_t dw_recv_bytes(uint32_t sge_count)
 void dw_recv_set(struct dw_recv *recv, const struct diwarp_pd *pd, uint64_t wr_id,
                  const struct ibv_sge *list, const struct iovec *iov, uint32_t sge_count,
                  uint32_t bytes);
+/* Whose regions a queue pair's receives are of: its SRQ's, or without one its own. */
+static inline const struct diwarp_pd *dw_recv_pd(const struct diwarp_srq *srq,
+                                                 const struct diwarp_pd *own)
+{
+    return srq ? srq->pd : own;
+}
 /* Copies to its memory, `skip` bytes into it, as much as it has room for. IBV_WC_LOC_PROT_ERR: not
  * all of it is registered; looked at anew only where the PD has lost a region since. */
 enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,

@@ -66,8 +66,8 @@ static struct dw_ud_recv *take_recv(struct dw_ud_qp *ud)
 static enum ibv_wc_status place(const struct dw_ud_qp *ud, struct dw_recv *recv, uint32_t offset,
                                 const struct dw_segment *from)
 {
-    return dw_recv_place(ud->qp.pd, recv, (size_t)ud->qp.attr.recv_lead_bytes + offset,
-                         from->payload, from->bytes);
+    return dw_recv_place(dw_recv_pd(ud->qp.attr.srq, ud->qp.pd), recv,
+                         (size_t)ud->qp.attr.recv_lead_bytes + offset, from->payload, from->bytes);
 }
 
 /* Hands the receive over; one that was too short for its message says so, as in verbs. */

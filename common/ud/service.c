@@ -31,7 +31,7 @@ static int create(struct diwarp_qp *qp)
 {
     struct dw_ud_qp *ud = dw_ud_qp_of(qp);
     struct dw_map *maps[] = {&ud->source_by_key, &ud->open, &ud->targets, &ud->reads.by_id};
-    if (qp->attr.srq && qp->attr.srq->pd != qp->pd)
+    if (qp->attr.srq && qp->attr.srq->pd->device != qp->pd->device)
         return -EINVAL;
     /* A QP that was here before may have sent with the same MSNs. */
     qp->port->datagrams.number += DW_UD_NUMBERS_ANEW;

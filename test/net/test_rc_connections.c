@@ -96,6 +96,45 @@ static void rc__many_connections(void **state)
     rc_pair_close(&pair);
 }
 
+/* Of one of two, and in their order; what is the other's stays. */
+static void rc__completions_of_one_are_taken(void **state)
+{
+    (void)state;
+    struct rc_pair pair;
+    struct diwarp_rc_qp *a[2], *b[2];
+    struct diwarp_wc wc[4];
+
+    rc_pair_init(&pair);
+    for (unsigned i = 0; i < 2; i++) {
+        rc_pair_connect(&pair);
+        a[i] = pair.a.qp;
+        b[i] = pair.b.qp;
+    }
+    for (unsigned id = 0; id < 6; id++) {
+        pair.a.qp = a[id % 2];
+        pair.b.qp = b[id % 2];
+        const uint64_t before = diwarp_query_rc_counters(pair.b.cq)->rc_rx_send_msgs;
+        assert_int_equal(rc_post_recv(&pair.b, buf_b, 64, id), 0);
+        assert_int_equal(rc_post(&pair.a, IBV_WR_SEND, buf_a, 64, 0, id, NULL, 0), 0);
+        while (diwarp_query_rc_counters(pair.b.cq)->rc_rx_send_msgs == before)
+            (void)diwarp_run_cq(pair.b.cq);
+    }
+    assert_int_equal(diwarp_rc_take_completions(b[1], 1, wc), 1);
+    assert_int_equal(wc[0].wc.wr_id, 1);
+    assert_int_equal(diwarp_rc_take_completions(b[1], 4, wc), 2);
+    assert_int_equal(wc[0].wc.wr_id, 3);
+    assert_int_equal(wc[1].wc.wr_id, 5);
+    assert_int_equal(diwarp_rc_take_completions(b[1], 4, wc), 0);
+    assert_int_equal(diwarp_poll_cq(pair.b.cq, 4, wc), 3);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ptr_equal(wc[i].rc_qp, b[0]);
+        assert_int_equal(wc[i].wc.wr_id, 2 * i);
+    }
+    diwarp_destroy_rc_qp(a[0]);
+    diwarp_destroy_rc_qp(b[0]);
+    rc_pair_close(&pair);
+}
+
 static void rc__listens_in_the_range_of_ports(void **state)
 {
     (void)state;
@@ -371,6 +410,7 @@ int main(void)
         cmocka_unit_test(rc__private_data_goes_both_ways),
         cmocka_unit_test(rc__reject_says_why),
         cmocka_unit_test(rc__many_connections),
+        cmocka_unit_test(rc__completions_of_one_are_taken),
         cmocka_unit_test(rc__listens_in_the_range_of_ports),
         cmocka_unit_test(rc__write_without_the_right_terminates_both),
         cmocka_unit_test(rc__strangers_do_no_harm),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The verbs front: SRQs of UD queue pairs, also together with RC ones, and solicited events. */
+/* The verbs front: SRQs of UD queue pairs and RC ones, and solicited events. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -145,53 +145,203 @@ static void ud__leaves_an_srq_whole(void **state)
     close_end(end);
 }
 
-/* One SRQ for a UD queue pair and an RC one. */
-static void srq__of_both(void **state)
+/* An SRQ, for a UD queue pair and for pair->qp[1]. */
+struct shared {
+    struct pair *pair;
+    struct ibv_pd *pd; /* its own */
+    struct ibv_mr *mr; /* of that, of pair->memory */
+    struct ibv_srq *srq;
+    struct ibv_qp *ud;
+    struct ibv_ah *ah; /* to it */
+};
+
+/* The domain of the queue pairs, or another. */
+static void open_shared(struct shared *shared, bool other_domain)
 {
-    (void)state;
-    struct pair *pair = pair_open(false);
-    struct ibv_srq *srq = make_srq(pair->pd, 8);
+    struct pair *pair = shared->pair = pair_open(false);
+    shared->pd = other_domain ? ibv_alloc_pd(pair->context) : pair->pd;
+    shared->mr = other_domain ? ibv_reg_mr(shared->pd, pair->memory, sizeof pair->memory,
+                                           IBV_ACCESS_LOCAL_WRITE)
+                              : pair->mr;
+    assert_non_null(shared->mr);
+    shared->srq = make_srq(shared->pd, 8);
     struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[1],
                                     .recv_cq = pair->recv_cq[1],
-                                    .srq = srq,
+                                    .srq = shared->srq,
                                     .cap = {.max_send_wr = 8, .max_send_sge = 1},
                                     .qp_type = IBV_QPT_RC};
     assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
     pair->qp[1] = ibv_create_qp(pair->pd, &attr);
     attr.qp_type = IBV_QPT_UD;
-    struct ibv_qp *ud = ibv_create_qp(pair->pd, &attr);
-    struct end end = {.qp = ud};
+    shared->ud = ibv_create_qp(pair->pd, &attr);
+    struct end end = {.qp = shared->ud};
     struct ibv_ah_attr ah_attr = {.port_num = 1, .is_global = 1, .grh.dgid = pair->gid};
-    struct ibv_ah *ah = ibv_create_ah(pair->pd, &ah_attr);
-    assert_true(ud && pair->qp[1] && ah);
+    shared->ah = ibv_create_ah(pair->pd, &ah_attr);
+    assert_true(shared->ud && pair->qp[1] && shared->ah);
     make_ready(&end);
     pair_connect(pair, ALL_ACCESS);
+}
+
+static void close_shared(struct shared *shared)
+{
+    struct pair *pair = shared->pair;
+    assert_int_equal(ibv_destroy_ah(shared->ah), 0);
+    assert_int_equal(ibv_destroy_qp(shared->ud), 0);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_int_equal(ibv_destroy_srq(shared->srq), 0);
+    if (shared->pd != pair->pd) {
+        assert_int_equal(ibv_dereg_mr(shared->mr), 0);
+        assert_int_equal(ibv_dealloc_pd(shared->pd), 0);
+    }
+    pair_close(pair);
+}
+
+static void send_ud_to_itself(const struct shared *shared)
+{
+    struct ibv_sge sge = {(uintptr_t)shared->pair->memory[0], 64, shared->pair->mr->lkey};
+    struct ibv_send_wr wr = {.sg_list = &sge,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .wr.ud = {shared->ah, shared->ud->qp_num, QKEY}},
+                       *bad;
+    assert_int_equal(ibv_post_send(shared->ud, &wr, &bad), 0);
+}
+
+static void take_of_both(const struct shared *shared)
+{
+    struct pair *pair = shared->pair;
     for (uint64_t i = 0; i < 20; i++) {
-        assert_int_equal(post_shared(srq, pair->mr, i, pair->memory[1], 4096), 0);
+        memset(pair->memory[0], (int)i + 1, 64);
+        assert_int_equal(post_shared(shared->srq, shared->mr, i, pair->memory[1], 4096), 0);
         if (i % 2) {
             pair_post(pair, 0, IBV_WR_SEND, i, 64);
             (void)take(pair->send_cq[0]);
         } else {
-            struct ibv_sge sge = {(uintptr_t)pair->memory[0], 64, pair->mr->lkey};
-            struct ibv_send_wr wr = {.sg_list = &sge,
-                                     .num_sge = 1,
-                                     .opcode = IBV_WR_SEND,
-                                     .wr.ud = {ah, ud->qp_num, QKEY}},
-                               *bad;
-            assert_int_equal(ibv_post_send(ud, &wr, &bad), 0);
+            send_ud_to_itself(shared);
         }
         const struct ibv_wc wc = take(pair->recv_cq[1]);
         assert_int_equal(wc.wr_id, i);
         assert_int_equal(wc.status, IBV_WC_SUCCESS);
-        assert_int_equal(wc.qp_num, i % 2 ? pair->qp[1]->qp_num : ud->qp_num);
+        assert_int_equal(wc.qp_num, i % 2 ? pair->qp[1]->qp_num : shared->ud->qp_num);
         assert_int_equal(wc.byte_len, i % 2 ? 64 : 104);
+        assert_memory_equal(pair->memory[1] + (i % 2 ? 0 : 40), pair->memory[0], 64);
     }
-    assert_int_equal(ibv_destroy_ah(ah), 0);
-    assert_int_equal(ibv_destroy_qp(ud), 0);
+}
+
+static void srq__of_both(void **state)
+{
+    (void)state;
+    struct shared shared;
+    open_shared(&shared, false);
+    take_of_both(&shared);
+    close_shared(&shared);
+}
+
+/* Its receives are of its own domain's regions, whatever that of the queue pair is. */
+static void srq__of_another_domain(void **state)
+{
+    (void)state;
+    struct shared shared;
+    open_shared(&shared, true);
+    take_of_both(&shared);
+    struct pair *pair = shared.pair;
+    assert_int_equal(post_shared(shared.srq, pair->mr, 1, pair->memory[1], 4096), 0);
+    send_ud_to_itself(&shared);
+    assert_done(pair->recv_cq[1], 1, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(post_shared(shared.srq, pair->mr, 2, pair->memory[1], 4096), 0);
+    pair_post(pair, 0, IBV_WR_SEND, 2, 64);
+    assert_done(pair->recv_cq[1], 2, IBV_WC_LOC_PROT_ERR);
+    assert_done(pair->send_cq[0], 2, IBV_WC_REM_OP_ERR);
+    close_shared(&shared);
+}
+
+/* More than the front polls of diwarp at once, twice. */
+#define MANY 40
+
+/* A queue pair of RC that may have as many requests, in the place of that one. */
+static void use_many(struct pair *pair, unsigned i, struct ibv_srq *srq)
+{
+    struct ibv_qp_init_attr attr = {.send_cq = pair->send_cq[i],
+                                    .recv_cq = pair->recv_cq[i],
+                                    .srq = srq,
+                                    .cap = {.max_send_wr = MANY + 1,
+                                            .max_recv_wr = MANY + 1,
+                                            .max_send_sge = 1,
+                                            .max_recv_sge = 1},
+                                    .qp_type = IBV_QPT_RC};
+    assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
+    pair->qp[i] = ibv_create_qp(pair->pd, &attr);
+    assert_non_null(pair->qp[i]);
+}
+
+/* Receives of queue pair 1, so many in one post, from that number on. */
+static void post_many(struct pair *pair, struct ibv_srq *srq, uint64_t first, uint64_t count)
+{
+    struct ibv_sge sge = {(uintptr_t)pair->memory[1], 4096, pair->mr->lkey};
+    struct ibv_recv_wr wr[MANY + 1], *bad;
+    for (uint64_t i = 0; i < count; i++)
+        wr[i] = (struct ibv_recv_wr){.wr_id = first + i,
+                                     .next = i + 1 < count ? &wr[i + 1] : NULL,
+                                     .sg_list = &sge,
+                                     .num_sge = 1};
+    assert_int_equal(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(pair->qp[1], wr, &bad),
+                     0);
+}
+
+/* Without a receive queue pair 1 stops reading: the message that waits for one, what confirms its
+ * own good Send, behind which is a bad one, and the messages behind that come at once. */
+static void come_around_failure(struct pair *pair, struct ibv_srq *srq)
+{
+    struct ibv_sge keyless = {(uintptr_t)pair->memory[1], 64, 0};
+    struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &keyless, .num_sge = 1, .opcode = IBV_WR_SEND},
+                       *bad;
+    pair_receive(pair, 0, 1);
+    pair_post(pair, 0, IBV_WR_SEND, 0, 64);
+    assert_empty(pair->recv_cq[1]);
+    pair_post(pair, 1, IBV_WR_SEND, 1, 64);
+    assert_int_equal(ibv_post_send(pair->qp[1], &wr, &bad), 0);
+    assert_done(pair->recv_cq[0], 1, IBV_WC_SUCCESS);
+    assert_empty(pair->send_cq[1]);
+    for (uint64_t i = 1; i <= MANY; i++)
+        pair_post(pair, 0, IBV_WR_SEND, i, 64);
+    post_many(pair, srq, 0, MANY + 1);
+}
+
+/* A queue pair that fails amid what has come: none of it is lost, and an SRQ keeps its places. */
+static void rc__fails_amid_messages(bool with_srq)
+{
+    struct pair *pair = pair_open(false);
+    struct ibv_srq *srq = with_srq ? make_srq(pair->pd, MANY + 1) : NULL;
+    use_many(pair, 0, NULL);
+    use_many(pair, 1, srq);
+    pair_connect(pair, ALL_ACCESS);
+    come_around_failure(pair, srq);
+    assert_done(pair->send_cq[1], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[1], 2, IBV_WC_LOC_PROT_ERR);
+    for (uint64_t i = 0; i <= MANY; i++)
+        assert_done(pair->recv_cq[1], i, IBV_WC_SUCCESS);
+    for (uint64_t i = 0; i <= MANY; i++) /* as the other side is told */
+        assert_done(pair->send_cq[0], i, IBV_WC_SUCCESS);
+    if (srq)
+        post_many(pair, srq, 0, MANY + 1);
     assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
     pair->qp[1] = NULL;
-    assert_int_equal(ibv_destroy_srq(srq), 0);
+    if (srq)
+        assert_int_equal(ibv_destroy_srq(srq), 0);
     pair_close(pair);
+}
+
+static void rc__fails_amid_messages_to_it(void **state)
+{
+    (void)state;
+    rc__fails_amid_messages(false);
+}
+
+static void rc__fails_amid_messages_to_an_srq(void **state)
+{
+    (void)state;
+    rc__fails_amid_messages(true);
 }
 
 /* ---- solicited events ---- */
@@ -303,6 +453,9 @@ int main(void)
         cmocka_unit_test(ud__is_told_of_its_last_receive),
         cmocka_unit_test(ud__leaves_an_srq_whole),
         cmocka_unit_test(srq__of_both),
+        cmocka_unit_test(srq__of_another_domain),
+        cmocka_unit_test(rc__fails_amid_messages_to_it),
+        cmocka_unit_test(rc__fails_amid_messages_to_an_srq),
         cmocka_unit_test(ud__solicits),
         cmocka_unit_test(rc__solicits),
     };
