@@ -4,6 +4,10 @@
 # Sourced by bash; expects `top` (the source folder). The options --bindir and --component set
 # `bindir` and `component`. DIWARP_BUILD (the build folder) and MPIRUN may come from outside.
 
+# Decimal points in the clock and in figures, and English messages.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
+
 component=
 bindir=
 build=${DIWARP_BUILD:-$top/build}
