@@ -17,22 +17,30 @@ forwarders=()
 
 # ---- the script's own namespaces ----------------------------------------------------------------
 
-# own_world ARGUMENT...: runs the script once more, with these arguments, in namespaces of its own,
-# and returns there.
-own_world()
+world=(--mount --net --pid --fork --mount-proc)
+
+# Skips the script where namespaces of its own are not possible.
+require_world()
 {
-    local world=(--mount --net --pid --fork --mount-proc) why tool
-    if [ "${DIWARP_OWN_WORLD:-}" ]; then
-        unset DIWARP_OWN_WORLD
-        furnish_world || die 'cannot mount in namespaces of my own'
-        return
-    fi
+    local why tool
     [ "$(id -u)" = 0 ] || skip 'network namespaces need root'
     for tool in ip nft tc setpriv unshare "$mpirun"; do
         command -v "$tool" >/dev/null || skip "no $tool (Debian: iproute2, nftables, openmpi-bin)"
     done
     why=$(timeout 10 unshare "${world[@]}" --uts true 2>&1) ||
         skip "namespaces are not allowed here: $why"
+}
+
+# own_world ARGUMENT...: runs the script once more, with these arguments, in namespaces of its own,
+# and returns there.
+own_world()
+{
+    if [ "${DIWARP_OWN_WORLD:-}" ]; then
+        unset DIWARP_OWN_WORLD
+        furnish_world || die 'cannot mount in namespaces of my own'
+        return
+    fi
+    require_world
     # The first process of a PID namespace takes all others with it.
     DIWARP_OWN_WORLD=1 setpriv --pdeathsig KILL unshare --kill-child "${world[@]}" "$0" "$@" <&0 &
     trap 'kill -KILL $!; exit 130' HUP INT QUIT TERM
