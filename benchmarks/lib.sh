@@ -2,12 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Shared by the scripts of benchmarks/ and test/: finding programs, launching MPI jobs, statistics.
 # Sourced by bash; expects `top` (the source folder). The options --bindir and --component set
-# `bindir` and `component`. DIWARP_BUILD (the build folder) and MPIRUN may come from outside.
+# `bindir` and `component`. DIWARP_BUILD (the build folder), MPIRUN and OMPI_INFO may come from outside.
+
+# Decimal points in the clock and in figures, and English messages.
+export LC_ALL=C.UTF-8
+unset LANGUAGE
 
 component=
 bindir=
 build=${DIWARP_BUILD:-$top/build}
 mpirun=${MPIRUN:-mpirun}
+# shellcheck disable=SC2034 # for those that source this
+ompi_info=${OMPI_INFO:-ompi_info}
 if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

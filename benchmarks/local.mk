@@ -215,8 +215,4 @@ tools/mpi_memory.so: benchmarks/mpi_memory.la
 	@$(MKDIR_P) tools
 	$(AM_V_GEN)cp benchmarks/.libs/mpi_memory.so $@.tmp && mv -f $@.tmp $@
 
-# They are for LD_PRELOAD, not for the linker.
-install-exec-hook:
-	rm -f '$(DESTDIR)$(pkglibdir)'/*.la
-
 endif

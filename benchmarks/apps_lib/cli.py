@@ -19,8 +19,9 @@ from compare_lib.hosts import Hosts, NoHosts
 from compare_lib.judge import exit_status, write_verdicts
 from compare_lib.provenance import made_by
 from compare_lib.report import verdict_table
-from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components, parameters
-from compare_lib.transports import probe, root_may_run, selection_lack
+from compare_lib.transports import DIWARP_COMPONENT, Launcher, listed_components
+from compare_lib.transports import ompi_info_program, parameters, probe, root_may_run
+from compare_lib.transports import selection_lack
 
 from . import judge, markdown, plots, report
 from .cases import FULL, MEMORY, NORMAL, QUICK, TIME, VERIFY_CLASSES, VERIFY_RANKS, Case
@@ -168,7 +169,7 @@ def transport_lack(name: str, launcher: Launcher, program: str, installed: set[s
 def usable_transports(names: list[str], launcher: Launcher, program: str,
                       results: Results) -> list[str]:
     """Of diwarp's the first must work when it is asked for; the others are left out."""
-    installed = listed_components(jobs.run_quietly(["ompi_info", "--parsable"], 60) or "")
+    installed = listed_components(jobs.run_quietly([ompi_info_program(), "--parsable"], 60) or "")
     known = parameters(launcher)
     if launcher.component:
         installed.add(DIWARP_COMPONENT)

@@ -19,7 +19,8 @@ from .results import Results
 from .session import Session, find_programs
 from .targets import TARGETS
 from .transports import COMPARED, DIWARP, RAW_UDP, TCP, TRANSPORTS, UCX, Launcher
-from .transports import listed_components, parameters, probe, root_may_run, selection_lack
+from .transports import listed_components, ompi_info_program, parameters, probe, root_may_run
+from .transports import selection_lack
 
 PROBE_PROGRAM = "latency_bandwidth"
 
@@ -93,7 +94,7 @@ def print_list() -> int:
 def usable_transports(options, launcher: Launcher, programs: dict[str, str],
                       results: Results) -> list[str]:
     """Probes each that a group asks for; diwarp must work when it is."""
-    ompi_info = jobs.run_quietly(["ompi_info", "--parsable"], 60) or ""
+    ompi_info = jobs.run_quietly([ompi_info_program(), "--parsable"], 60) or ""
     installed, known = listed_components(ompi_info), parameters(launcher)
     needed = {t for m in MEASURES if m.group in options.only for t in m.transports}
     usable = []

@@ -27,7 +27,7 @@ BUSY_SHARE = 0.25
 
 EXIT_TEXT = """exit status: 0 all ran (with --judge: and no target was missed); 1 a run failed, or a
 target was missed; 2 wrong use, something needed is not there, or nothing could be judged.
-DIWARP_BUILD (build folder) and MPIRUN (the command) may be set in the environment."""
+DIWARP_BUILD (build folder), MPIRUN and OMPI_INFO (commands) may be set in the environment."""
 
 
 def die(text: str) -> None:

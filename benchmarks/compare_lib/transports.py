@@ -142,6 +142,10 @@ def root_may_run() -> None:
         os.environ["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
 
 
+def ompi_info_program() -> str:
+    return os.environ.get("OMPI_INFO", "ompi_info")
+
+
 def listed_components(ompi_info: str) -> set[str]:
     """{"btl:tcp", ...} of what ompi_info prints in its parsable form."""
     found = set()
@@ -155,7 +159,7 @@ def listed_components(ompi_info: str) -> set[str]:
 def parameters(launcher: Launcher) -> set[str]:
     """The MCA parameters that diwarp's component has: Open MPI ignores those it does not know, and
     then rc would silently be rd."""
-    command = ["ompi_info", "--param", "btl", "diwarp", "--level", "9", "--parsable"]
+    command = [ompi_info_program(), "--param", "btl", "diwarp", "--level", "9", "--parsable"]
     if launcher.component:
         path = f"OMPI_MCA_mca_base_component_path={launcher.component}:SYSTEM_DEFAULT"
         command = ["env", path, *command]

@@ -147,6 +147,10 @@ LIBS=$dw_save_LIBS
 dw_bindir=`AS_DIRNAME(["$MPICC"])`
 AS_CASE([$MPICC], [*.openmpi], [dw_suffix=.openmpi], [dw_suffix=])
 AC_PATH_PROGS([MPIRUN], [mpirun$dw_suffix mpirun], [mpirun], [$dw_bindir:$PATH])
+# By the name that users have for it, if that is the same program, which looks at the name it is called by.
+dw_mpirun=`command -v mpirun`
+AS_IF([test -n "$dw_mpirun" && test "`readlink -f "$dw_mpirun"`" = "`readlink -f "$MPIRUN"`"],
+      [MPIRUN=$dw_mpirun])
 AC_PATH_PROGS([OMPI_INFO], [ompi_info$dw_suffix ompi_info], [], [$dw_bindir:$PATH])
 AS_IF([test -n "$OMPI_INFO"], [],
     [AC_MSG_ERROR([no ompi_info beside $MPICC: install openmpi-bin])])

@@ -78,6 +78,7 @@ class Written(unittest.TestCase):
             self.write(os.path.join(self.out, name), OLD)
         self.write(os.path.join(self.bin, "well"), str(well))
         environment = {**os.environ, "MPIRUN": os.path.join(self.bin, "mpirun"),
+                       "OMPI_INFO": os.path.join(self.bin, "ompi_info"),
                        "DIWARP_BUILD": self.bin, "PATH": f"{self.bin}:{os.environ['PATH']}"}
         process = subprocess.Popen(
             [sys.executable, os.path.join(TOP, "benchmarks", words[0]), *words[1:],

@@ -17,22 +17,30 @@ forwarders=()
 
 # ---- the script's own namespaces ----------------------------------------------------------------
 
-# own_world ARGUMENT...: runs the script once more, with these arguments, in namespaces of its own,
-# and returns there.
-own_world()
+world=(--mount --net --pid --fork --mount-proc)
+
+# Skips the script where namespaces of its own are not possible.
+require_world()
 {
-    local world=(--mount --net --pid --fork --mount-proc) why tool
-    if [ "${DIWARP_OWN_WORLD:-}" ]; then
-        unset DIWARP_OWN_WORLD
-        furnish_world || die 'cannot mount in namespaces of my own'
-        return
-    fi
+    local why tool
     [ "$(id -u)" = 0 ] || skip 'network namespaces need root'
     for tool in ip nft tc setpriv unshare "$mpirun"; do
         command -v "$tool" >/dev/null || skip "no $tool (Debian: iproute2, nftables, openmpi-bin)"
     done
     why=$(timeout 10 unshare "${world[@]}" --uts true 2>&1) ||
         skip "namespaces are not allowed here: $why"
+}
+
+# own_world ARGUMENT...: runs the script once more, with these arguments, in namespaces of its own,
+# and returns there.
+own_world()
+{
+    if [ "${DIWARP_OWN_WORLD:-}" ]; then
+        unset DIWARP_OWN_WORLD
+        furnish_world || die 'cannot mount in namespaces of my own'
+        return
+    fi
+    require_world
     # The first process of a PID namespace takes all others with it.
     DIWARP_OWN_WORLD=1 setpriv --pdeathsig KILL unshare --kill-child "${world[@]}" "$0" "$@" <&0 &
     trap 'kill -KILL $!; exit 130' HUP INT QUIT TERM
@@ -139,6 +147,12 @@ join()
     done
 }
 
+# Whether the kernel has IPv6. Without it hosts get addresses of IPv4 alone.
+has_ipv6()
+{
+    [ -e /proc/net/if_inet6 ]
+}
+
 # plug IF PORT NAMESPACE MTU: interface IF there, at port IF-PORT of switch IF.
 plug()
 {
@@ -150,7 +164,7 @@ plug()
 address()
 {
     [ -z "$4" ] || ip -n "$1" addr add "$4.$3/24" dev "$2" || return 1
-    [ -z "$5" ] || ip -n "$1" addr add "$5$3/64" dev "$2" nodad
+    [ -z "$5" ] || ! has_ipv6 || ip -n "$1" addr add "$5$3/64" dev "$2" nodad
 }
 
 # await_carrier NAMESPACE IF: an interface counts only a moment after both ends are up.
@@ -246,9 +260,11 @@ add_lans()
         add_space site$site && ip link add lan$site type bridge && ip link set lan$site up || return 1
         # shellcheck disable=SC2016 # expanded by the inner shell
         ip netns exec site$site sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward
-            echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
             echo 1 >/proc/sys/net/ipv4/fib_multipath_hash_policy
-            echo 1 >/proc/sys/net/ipv6/fib_multipath_hash_policy' || return 1
+            [ ! -e /proc/sys/net/ipv6 ] || {
+                echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+                echo 1 >/proc/sys/net/ipv6/fib_multipath_hash_policy
+            }' || return 1
         plug lan$site site site$site 1500 && address site$site lan$site 254 10.79.$site "fd00:79:$site::" ||
             return 1
     done
@@ -260,7 +276,7 @@ add_lans()
             await_carrier "node$i" wan &&
             ip -n "node$i" route add 10.79.0.0/16 via 10.79.$site.254 &&
             ip -n "node$i" route add 10.80.0.0/16 via 10.79.$site.254 &&
-            ip -n "node$i" route add fd00:79::/32 via "fd00:79:$site::254" || return 1
+            { ! has_ipv6 || ip -n "node$i" route add fd00:79::/32 via "fd00:79:$site::254"; } || return 1
     done
 }
 
@@ -279,8 +295,8 @@ site_routes()
         hops4+=(nexthop via "10.80.$link.$((other + 1))" dev "up$link")
         hops6+=(nexthop via "fd00:80:$link::$((other + 1))" dev "up$link")
     done
-    ip -n "site$1" route add "10.79.$other.0/24" "${hops4[@]}" &&
-        ip -n "site$1" -6 route add "fd00:79:$other::/64" "${hops6[@]}"
+    ip -n "site$1" route add "10.79.$other.0/24" "${hops4[@]}" || return 1
+    ! has_ipv6 || ip -n "site$1" -6 route add "fd00:79:$other::/64" "${hops6[@]}"
 }
 
 # add_nat: hosts of site 0 have addresses that nobody else can send to first.
