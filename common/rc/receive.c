@@ -60,38 +60,6 @@ static bool take_note(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp)
     return true;
 }
 
-/* As whole words as its place allows. Returns the bytes that it has stored. */
-static uint32_t store_word(uint8_t *to, const uint8_t *from, uint32_t bytes)
-{
-    const uintptr_t place = (uintptr_t)to;
-    uint64_t word = 0;
-    uint32_t size = sizeof word;
-    while (size > bytes || place % size)
-        size /= 2;
-    memcpy(&word, from, size);
-    if (size == 8)
-        __atomic_store_n((uint64_t *)place, word, __ATOMIC_RELEASE);
-    else if (size == 4)
-        __atomic_store_n((uint32_t *)place, (uint32_t)word, __ATOMIC_RELEASE);
-    else if (size == 2)
-        __atomic_store_n((uint16_t *)place, (uint16_t)word, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n(to, (uint8_t)word, __ATOMIC_RELEASE);
-    return size;
-}
-
-/* Programs look at the last bytes of what a peer writes for a sign that all of it is there, as
- * cards write in order: so the last word, or what there is of it, is stored last. */
-static void write_in_order(uint8_t *to, const uint8_t *from, uint32_t bytes)
-{
-    const uint32_t over = (uint32_t)((uintptr_t)(to + bytes) % sizeof(uint64_t));
-    const uint32_t word = over ? over : (uint32_t)sizeof(uint64_t);
-    uint32_t at = bytes > word ? bytes - word : 0;
-    dw_copy(to, from, at);
-    while (at < bytes)
-        at += store_word(to + at, from + at, bytes - at);
-}
-
 static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
                     const uint8_t *payload, uint32_t bytes)
 {
@@ -110,7 +78,7 @@ static int on_write(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp,
         return cause;
     if (answer_reads_first(qp))
         return -ECONNABORTED;
-    write_in_order(at, payload, bytes);
+    dw_copy_in_order(at, payload, bytes);
     qp->writes += ddp->last;
     qp->rc->device->served++;
     return 0;
