@@ -29,20 +29,26 @@ static inline void dw_copy(void *to, const void *from, size_t bytes)
 static inline uint32_t dw_store_word(uint8_t *to, const uint8_t *from, uint32_t bytes)
 {
     const uintptr_t place = (uintptr_t)to;
-    uint64_t word = 0;
-    uint32_t size = sizeof word;
-    while (size > bytes || place % size)
-        size /= 2;
-    memcpy(&word, from, size);
-    if (size == 8)
-        __atomic_store_n((uint64_t *)place, word, __ATOMIC_RELEASE);
-    else if (size == 4)
-        __atomic_store_n((uint32_t *)place, (uint32_t)word, __ATOMIC_RELEASE);
-    else if (size == 2)
-        __atomic_store_n((uint16_t *)place, (uint16_t)word, __ATOMIC_RELEASE);
-    else
-        __atomic_store_n(to, (uint8_t)word, __ATOMIC_RELEASE);
-    return size;
+    uint64_t eight;
+    uint32_t four;
+    uint16_t two;
+    if (bytes >= sizeof eight && place % sizeof eight == 0) {
+        memcpy(&eight, from, sizeof eight);
+        __atomic_store_n((uint64_t *)place, eight, __ATOMIC_RELEASE);
+        return sizeof eight;
+    }
+    if (bytes >= sizeof four && place % sizeof four == 0) {
+        memcpy(&four, from, sizeof four);
+        __atomic_store_n((uint32_t *)place, four, __ATOMIC_RELEASE);
+        return sizeof four;
+    }
+    if (bytes >= sizeof two && place % sizeof two == 0) {
+        memcpy(&two, from, sizeof two);
+        __atomic_store_n((uint16_t *)place, two, __ATOMIC_RELEASE);
+        return sizeof two;
+    }
+    __atomic_store_n(to, *from, __ATOMIC_RELEASE);
+    return 1;
 }
 
 /* Programs look at the last bytes of what a peer writes for a sign that all of it is there, as
