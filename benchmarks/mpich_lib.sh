@@ -27,7 +27,10 @@ mpich_build()
     "$top/config/hypre_for_mpich" "$1/hypre" >"$1.log" 2>&1 || status=$?
     case $status in
     0) ;;
-    77) echo "left out: SMG2000: no source of HYPRE: $(grep -m 1 "^E: " "$1.log")" ;;
+    77)
+        echo "left out: SMG2000: no source of HYPRE: $(grep -m 1 "^E: " "$1.log")"
+        [ ! "${CI:-}" ] || return 1
+        ;;
     *) cat "$1.log"; return 1 ;;
     esac
     # shellcheck disable=SC2086,SC2046 # words are meant
