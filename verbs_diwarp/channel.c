@@ -25,25 +25,6 @@ bool dv_channel_wants(const struct dv_cq *cq, const struct dv_entry *entry)
                                       (entry->solicited || entry->wc.status != IBV_WC_SUCCESS)));
 }
 
-void dv_channel_arm(struct dv_cq *cq, enum dv_arming arming)
-{
-    struct dv_channel *channel = channel_of(cq);
-    if (!cq->armed)
-        dv_context_of(cq->cq.context)->armed_count++;
-    if (cq->armed != DV_ARMED)
-        cq->armed = arming;
-    if (!channel || !cq->count || cq->left)
-        return;
-    for (uint32_t i = 0; channel->waiters && cq->armed && i < cq->count; i++)
-        if (dv_channel_wants(cq, &cq->entries[(cq->head + i) % cq->size]))
-            dv_channel_push(cq);
-    if (!cq->armed)
-        return;
-    cq->left = true;
-    cq->next_left = channel->left;
-    channel->left = cq;
-}
-
 void dv_channel_push(struct dv_cq *cq)
 {
     struct dv_channel *channel = channel_of(cq);
@@ -57,6 +38,31 @@ void dv_channel_push(struct dv_cq *cq)
         *last = cq;
     }
     (void)!eventfd_write(channel->channel.fd, 1);
+}
+
+/* If there is what the CQ was armed for. */
+static void push_if_wanted(struct dv_cq *cq)
+{
+    for (uint32_t i = 0; cq->armed && i < cq->count; i++)
+        if (dv_channel_wants(cq, &cq->entries[(cq->head + i) % cq->size]))
+            dv_channel_push(cq);
+}
+
+/* What is there already is told to a thread that waits; else see tell_of_left(). */
+void dv_channel_arm(struct dv_cq *cq, enum dv_arming arming)
+{
+    struct dv_channel *channel = channel_of(cq);
+    if (!cq->armed)
+        dv_context_of(cq->cq.context)->armed_count++;
+    if (cq->armed != DV_ARMED)
+        cq->armed = arming;
+    if (channel && channel->waiters)
+        push_if_wanted(cq);
+    if (!channel || !cq->armed || !cq->count || cq->left)
+        return;
+    cq->left = true;
+    cq->next_left = channel->left;
+    channel->left = cq;
 }
 
 static void take_out(struct dv_cq *cq)
@@ -86,9 +92,7 @@ static void tell_of_left(struct dv_channel *channel)
     channel->waiters++;
     for (struct dv_cq *cq; !channel->first && (cq = channel->left);) {
         forget_left(cq);
-        for (uint32_t i = 0; cq->armed && i < cq->count; i++)
-            if (dv_channel_wants(cq, &cq->entries[(cq->head + i) % cq->size]))
-                dv_channel_push(cq);
+        push_if_wanted(cq);
     }
     dv_unlock(dv_context_of(channel->channel.context));
 }

@@ -148,14 +148,23 @@ static void disconnect__flushes_without_a_connection(void **state)
     stop_listening(&listener);
 }
 
+/* Who calls, with a receive posted; *called: whom that makes at the listener. */
+static struct listener call(const struct listener *listener, struct rdma_cm_id **called)
+{
+    struct rdma_conn_param param = {.initiator_depth = 1};
+    struct listener caller = route_and_receive(listener, RDMA_PS_TCP);
+    assert_int_equal(rdma_connect(caller.id, &param), 0);
+    *called = take_caller(listener);
+    return caller;
+}
+
 static void rejection__flushes(void **state)
 {
     (void)state;
     struct listener listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
     struct rdma_conn_param param = {.initiator_depth = 1};
-    struct listener caller = route_and_receive(&listener, RDMA_PS_TCP);
-    assert_int_equal(rdma_connect(caller.id, &param), 0);
-    struct rdma_cm_id *called = take_caller(&listener);
+    struct rdma_cm_id *called;
+    struct listener caller = call(&listener, &called);
     assert_int_equal(rdma_reject(called, NULL, 0), 0);
     ack(&caller, RDMA_CM_EVENT_REJECTED);
     assert_flushed(caller.id);
@@ -174,9 +183,8 @@ static void accept__flushes_when_it_fails(void **state)
     (void)state;
     struct listener listener = start_listening_at(own_address(), RDMA_PS_TCP, 0);
     struct rdma_conn_param param = {.initiator_depth = 1};
-    struct listener caller = route_and_receive(&listener, RDMA_PS_TCP);
-    assert_int_equal(rdma_connect(caller.id, &param), 0);
-    struct rdma_cm_id *called = take_caller(&listener);
+    struct rdma_cm_id *called;
+    struct listener caller = call(&listener, &called);
     make_qp(called);
     receive_nothing(called);
     stop_calling(&caller);
