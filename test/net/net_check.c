@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_check [ROUNDS [BYTES]]: moves checked data between every pair of ranks: first a short and a
- * long message, which tells how soon all have met; single messages of each size class in both
+ * net_check [ROUNDS [BYTES [FILE]]]: moves checked data between every pair of ranks: first a short
+ * and a long message, which tells how soon all have met; single messages of each size class in both
  * directions at once, then ROUNDS (8) of bursts of small messages with large ones in between, so
- * that eager and rendezvous traffic share the way; none of both when ROUNDS is 0. At last one
- * message of BYTES from the first rank to the last. The exit status is 0 when all was right.
+ * that eager and rendezvous traffic share the way, and more of them as long as FILE is there; none
+ * of all these when ROUNDS is 0. At last one message of BYTES from the first rank to the last. The
+ * exit status is 0 when all was right.
  */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define LARGEST (4 << 20)
 #define BURST   64
@@ -183,10 +185,24 @@ static void transfer(int bytes)
     free(buf);
 }
 
+/* The first rank sees for all. */
+static int is_there(const char *file)
+{
+    int there = 0;
+
+    if (!file)
+        return 0;
+    if (rank == 0)
+        there = access(file, F_OK) == 0;
+    MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return there;
+}
+
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 8;
     int bytes = argc > 2 ? atoi(argv[2]) : 0;
+    const char *file = argc > 3 ? argv[3] : NULL;
     uint64_t sum[2];
 
     MPI_Init(&argc, &argv);
@@ -196,7 +212,7 @@ int main(int argc, char **argv)
     meet(begin);
     if (rounds > 0)
         meet_all(talk_sizes, 0);
-    for (int round = 0; round < rounds; round++)
+    for (int round = 0; round < rounds || is_there(file); round++)
         meet_all(exchange_burst, round);
     transfer(bytes);
     MPI_Allreduce((uint64_t[2]){errors, moved_bytes}, sum, 2, MPI_UINT64_T, MPI_SUM,
