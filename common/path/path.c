@@ -102,6 +102,24 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     free(path);
 }
 
+static void set_state(struct dw_path *path, enum dw_path_state state)
+{
+    static const bool may_follow[DW_PATH_STATES][DW_PATH_STATES] = {
+        [DW_PATH_WHOLE] = {[DW_PATH_SEARCHING] = true},
+        [DW_PATH_SEARCHING] = {[DW_PATH_SEARCHING] =
+                                   true, /* less passes than the search had found */
+                               [DW_PATH_WHOLE] = true,
+                               [DW_PATH_NARROW] = true},
+        [DW_PATH_NARROW] = {[DW_PATH_SEARCHING] = true, [DW_PATH_WHOLE] = true},
+    };
+    assert(may_follow[path->state][state]);
+    path->state = (uint8_t)state;
+    path->probe_bytes = 0;
+    path->failures = path->unanswered = 0;
+    if (state == DW_PATH_WHOLE)
+        path->due_ns = UINT64_MAX;
+}
+
 static uint32_t base_bytes(const struct dw_path *path)
 {
     const uint32_t base = dw_path_bytes_of_mtu(path->host.family, DW_MTU_MIN_BYTES);
@@ -110,11 +128,9 @@ static uint32_t base_bytes(const struct dw_path *path)
 
 static void lower(struct dw_path *path, uint32_t bytes, uint32_t ceiling_bytes, uint64_t now_ns)
 {
-    path->searching = true;
+    set_state(path, DW_PATH_SEARCHING);
     path->datagram_max_bytes = (uint16_t)bytes;
     path->ceiling_bytes = (uint16_t)ceiling_bytes;
-    path->probe_bytes = 0;
-    path->failures = path->unanswered = 0;
     path->due_ns = now_ns;
     path->lowered_until_ns = now_ns + DW_PATH_RAISE_NS;
 }
@@ -144,13 +160,11 @@ bool dw_path_on_black_hole(struct dw_path *path, uint32_t bytes, uint64_t now_ns
 
 void dw_path_expire(struct dw_path *path, uint64_t now_ns)
 {
-    if (path->datagram_max_bytes == path->limit_bytes || now_ns < path->lowered_until_ns ||
+    if (path->state == DW_PATH_WHOLE || now_ns < path->lowered_until_ns ||
         !dw_list_empty(&path->awake))
         return;
     path->datagram_max_bytes = path->limit_bytes;
-    path->probe_bytes = 0;
-    path->searching = false;
-    path->due_ns = UINT64_MAX;
+    set_state(path, DW_PATH_WHOLE);
 }
 
 /* ---- the search ---- */
@@ -170,11 +184,11 @@ uint32_t dw_path_probe_bytes(struct dw_path *path, uint64_t now_ns)
 {
     if (now_ns < path->due_ns)
         return 0;
-    if (!path->searching) {
+    if (path->state == DW_PATH_NARROW) {
+        set_state(path, DW_PATH_SEARCHING);
         path->ceiling_bytes = (uint16_t)(path->limit_bytes + STEP_BYTES);
         path->told_bytes = 0;
     }
-    path->searching = true;
     path->probe_bytes = (uint16_t)next_length(path);
     return path->probe_bytes;
 }
@@ -210,17 +224,18 @@ bool dw_path_on_probe_reply(struct dw_path *path, uint32_t id, bool padded, uint
         path->failures = 0;
     path->probe_bytes = 0;
     path->unanswered = 0;
-    path->searching = !is_found(path);
-    if (path->searching)
-        path->due_ns = now_ns;
-    else if (path->datagram_max_bytes == path->limit_bytes)
-        path->due_ns = UINT64_MAX;
-    else
+    path->due_ns = now_ns;
+    if (is_found(path) && path->datagram_max_bytes == path->limit_bytes) {
+        set_state(path, DW_PATH_WHOLE);
+    } else if (is_found(path)) {
+        set_state(path, DW_PATH_NARROW);
         path->due_ns = path->lowered_until_ns = now_ns + DW_PATH_RAISE_NS;
+    }
     return padded;
 }
 
 uint64_t dw_path_deadline_ns(const struct dw_path *path)
 {
-    return path->searching && path->unanswered < UNANSWERED_MAX ? path->due_ns : UINT64_MAX;
+    return path->state == DW_PATH_SEARCHING && path->unanswered < UNANSWERED_MAX ? path->due_ns
+                                                                                 : UINT64_MAX;
 }

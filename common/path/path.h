@@ -20,6 +20,15 @@
 
 struct dw_ways; /* ways.h */
 
+/* RFC 8899 5.2, but for its Base and Error: one that takes less than every network must is given up
+ * by its users. */
+enum dw_path_state {
+    DW_PATH_WHOLE,     /* takes what the interfaces take, as far as is known */
+    DW_PATH_SEARCHING, /* it took less; longer ones are probed */
+    DW_PATH_NARROW,    /* Search Complete: it takes so much and no more, for a while */
+    DW_PATH_STATES
+};
+
 struct dw_path {
     struct dw_path *next;    /* to the same host */
     struct dw_ways *ways;    /* those that begin with it */
@@ -30,9 +39,9 @@ struct dw_path {
     uint16_t probe_bytes;   /* of the probe under way; 0: there is none */
     uint16_t told_bytes;    /* by ICMP; our kernel believes it until lowered_until_ns. 0: nothing */
     uint8_t local_interface, flow;
+    uint8_t state;        /* enum dw_path_state */
     bool asked;           /* our own host, for what it knows of the path's MTU */
-    bool searching;       /* longer ones are probed; else the length is known */
-    uint8_t failures;     /* of that length, in a row */
+    uint8_t failures;     /* of the length probed, in a row */
     uint8_t unanswered;   /* probes, in a row */
     uint32_t users;       /* ways */
     struct dw_list awake; /* the reliable service's contexts there */

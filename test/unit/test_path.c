@@ -67,7 +67,8 @@ static void search_all(struct search *s)
 {
     while (search_step(s))
         assert_true(s->pairs < 100);
-    assert_false(s->path->searching);
+    assert_int_equal(s->path->state,
+                     s->path->datagram_max_bytes == LIMIT_BYTES ? DW_PATH_WHOLE : DW_PATH_NARROW);
 }
 
 static void dw_path_get__shared_by_host_interface_and_limit(void **state)
@@ -160,7 +161,7 @@ static void dw_path_on_told__implausible__not_believed(void **state)
     for (unsigned i = 0; i < sizeof bytes / sizeof *bytes; i++)
         assert_false(dw_path_on_told(s.path, bytes[i], s.now_ns));
     assert_int_equal(s.path->datagram_max_bytes, LIMIT_BYTES);
-    assert_false(s.path->searching);
+    assert_int_equal(s.path->state, DW_PATH_WHOLE);
     assert_true(dw_path_on_told(s.path, BASE_BYTES, s.now_ns));
     search_end(&s);
 }
@@ -176,6 +177,7 @@ static void dw_path_on_told__the_truth__raised_after_ten_minutes(void **state)
         search_begin(&s, 1368);
         s.says_bytes = 1368;
         assert_true(dw_path_on_told(s.path, 1368, s.now_ns));
+        assert_int_equal(s.path->state, DW_PATH_SEARCHING);
         search_all(&s);
         assert_int_equal(s.pairs, 3);
         assert_int_equal(s.path->datagram_max_bytes, 1368);
@@ -279,7 +281,7 @@ static void dw_path_expire__nobody_to_probe__after_ten_minutes(void **state)
     dw_list_remove(&peer);
     dw_path_expire(s.path, s.now_ns + DW_PATH_RAISE_NS);
     assert_int_equal(s.path->datagram_max_bytes, LIMIT_BYTES);
-    assert_false(s.path->searching);
+    assert_int_equal(s.path->state, DW_PATH_WHOLE);
     assert_int_equal(dw_path_probe_bytes(s.path, s.now_ns + 2 * DW_PATH_RAISE_NS), 0);
     search_end(&s);
 }
