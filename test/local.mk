@@ -52,6 +52,19 @@ noinst_HEADERS += \
 	test/unit/udp_kernel.h \
 	test/vectors/vectors.h
 EXTRA_DIST += \
+	test/fuzz/corpus \
+	test/fuzz/corpora/address \
+	test/fuzz/corpora/cm \
+	test/fuzz/corpora/ddp \
+	test/fuzz/corpora/llp_header \
+	test/fuzz/corpora/mpa \
+	test/fuzz/corpora/ranges \
+	test/fuzz/corpora/rc_receive \
+	test/fuzz/corpora/rc_startup \
+	test/fuzz/corpora/rdmap \
+	test/fuzz/corpora/receive \
+	test/fuzz/corpora/sealed \
+	test/fuzz/corpora/terminate \
 	test/fuzz/seeds/mpa/framed_markers \
 	test/fuzz/seeds/mpa/reply_markers \
 	test/fuzz/seeds/mpa/reply_reject \
@@ -381,6 +394,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_rc \
 	test/verbs/test_front_rc_errors \
 	test/verbs/test_front_rd \
+	test/verbs/test_front_rd_srq \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
@@ -462,6 +476,8 @@ test_verbs_test_front_rc_errors_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rc_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rd_SOURCES = test/verbs/test_front_rd.c test/verbs/sides.c test/verbs/end.c
 test_verbs_test_front_rd_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rd_srq_SOURCES = test/verbs/test_front_rd_srq.c test/verbs/sides.c test/verbs/end.c
+test_verbs_test_front_rd_srq_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
 test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif

@@ -26,8 +26,9 @@ extern "C" {
  * order; a request completes when the other process has what it brings, or cannot get it. Its
  * qp_type is IBV_QPT_DRIVER; it changes states as one of UD does, but has no Q_Key (what is given
  * is not looked at), and goes on after a request in error. attr->comp_mask needs
- * IBV_QP_INIT_ATTR_PD; up to 4 elements in requests, 32 in receives; no SRQ. Sends up to
- * DIWARP_VERBS_RD_SEND_BYTES.
+ * IBV_QP_INIT_ATTR_PD. Sends up to DIWARP_VERBS_RD_SEND_BYTES, with immediate data or without;
+ * writes have none. Sends of more than 4 elements, and others of more than one,
+ * are copied.
  *
  * A receive begins with 40 bytes for a GRH, as over UD, by which ibv_create_ah_from_wc() finds the
  * sender. A Send for which there is no receive waits at its sender, with all else that its process

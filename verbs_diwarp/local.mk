@@ -77,6 +77,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/rc_queues.h \
 	verbs_diwarp/rd.c \
 	verbs_diwarp/rd.h \
+	verbs_diwarp/rd_gather.c \
+	verbs_diwarp/rd_gather.h \
 	verbs_diwarp/rdma.c \
 	verbs_diwarp/rdma.h \
 	verbs_diwarp/recvs.c \

@@ -87,13 +87,15 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         wc.status = IBV_WC_LOC_LEN_ERR;
     if (!wc.status && !put_grh(srq ? srq->srq.pd : dv_ibv_qp(qp)->pd, recv, done))
         wc.status = IBV_WC_LOC_PROT_ERR;
-    wc.wr_id = recv->wr_id;
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);
     wc.imm_data = htonl(done->wc.imm_data);
-    dv_recvs_release(recvs, recv);
+    const uint64_t wr_id = recv->wr_id;
     if (srq)
-        dv_srq_taken(srq);
+        (void)dv_srq_taken(srq, wc.wr_id);
+    else
+        dv_recvs_release(recvs, recv);
+    wc.wr_id = wr_id;
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
     if (wc.status == IBV_WC_LOC_PROT_ERR)
         fail(qp);

@@ -89,18 +89,17 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const bool rc = attr->qp_type == IBV_QPT_RC;
     const uint64_t ops = dv_wr_ops(attr->qp_type);
     const bool rd = attr->qp_type == IBV_QPT_DRIVER;
-    if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || (attr->srq && rd) ||
-        attr->comp_mask & ~known ||
+    if ((attr->qp_type != IBV_QPT_UD && !rc && !rd) || attr->comp_mask & ~known ||
         create_flags_of(attr) &
             ~(attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0u) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))
         return EOPNOTSUPP;
     if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != context ||
         !attr->send_cq || attr->send_cq->context != context || !attr->recv_cq ||
-        attr->recv_cq->context != context || (rd && cap->max_send_sge > DV_RD_MAX_SGE) ||
-        cap->max_send_wr > DV_MAX_WR || cap->max_recv_wr > DV_MAX_WR ||
-        cap->max_send_sge > DV_MAX_SGE || cap->max_recv_sge > DV_MAX_SGE ||
-        cap->max_inline_data > DV_MAX_INLINE || (attr->srq && attr->srq->context != context))
+        attr->recv_cq->context != context || cap->max_send_wr > DV_MAX_WR ||
+        cap->max_recv_wr > DV_MAX_WR || cap->max_send_sge > DV_MAX_SGE ||
+        cap->max_recv_sge > DV_MAX_SGE || cap->max_inline_data > DV_MAX_INLINE ||
+        (attr->srq && attr->srq->context != context))
         return EINVAL;
     return 0;
 }
@@ -300,6 +299,8 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
         fail(qp);
     else if (to == IBV_QPS_RTR && qp->rc)
         rc = dv_rc_connect(qp);
+    else if (to == IBV_QPS_RTR && qp->rd)
+        dv_rd_begin(qp);
     else if (to != IBV_QPS_INIT && !qp->rc && !qp->rd)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
     if (!rc)

@@ -262,14 +262,6 @@ static void pop_recv(struct dv_qp *qp)
     qp->rc->recv_count--;
 }
 
-static void take_shared(struct dv_srq *srq, struct ibv_wc *wc)
-{
-    struct dv_recv *recv = &srq->recvs.places[wc->wr_id];
-    wc->wr_id = recv->wr_id;
-    dv_recvs_release(&srq->recvs, recv);
-    dv_srq_taken(srq);
-}
-
 static void received(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct ibv_wc wc = done->wc;
@@ -282,7 +274,7 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
     if (qp->rc->recvs)
         pop_recv(qp);
     else
-        take_shared((struct dv_srq *)qp->ex.qp_base.srq, &wc);
+        wc.wr_id = dv_srq_taken((struct dv_srq *)qp->ex.qp_base.srq, wc.wr_id);
     dv_cq_push(qp->ex.qp_base.recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
 }
 

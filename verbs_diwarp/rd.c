@@ -9,10 +9,13 @@
 #include "verbs_diwarp/diwarp_verbs.h"
 #include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/memory.h"
+#include "verbs_diwarp/rd_gather.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/srq.h"
 
 struct send {
     uint64_t wr_id;
+    struct dv_gathered *gathered; /* NULL: it has few elements */
     enum ibv_wc_opcode opcode;
     uint32_t bytes;
     bool signaled, used;
@@ -22,6 +25,8 @@ struct recv {
     uint64_t wr_id;
     int sge_count;
 };
+
+#define SEND_MAX_SGE 4 /* of diwarp's RD; its writes and reads have one */
 
 /* A Send that came with others, and found no receive. */
 struct held {
@@ -40,7 +45,15 @@ struct dv_rd {
     struct ibv_sge *sges;
     uint32_t first_recv, recv_count;
     struct held *held, **held_end;
+    struct dv_qp *qp;
+    struct dv_rd *next; /* on the same SRQ, while it takes receives of it */
+    bool taking;        /* one of them: diwarp has counted it */
 };
+
+static struct dv_srq *srq_of(const struct dv_qp *qp)
+{
+    return (struct dv_srq *)((const struct ibv_qp *)&qp->ex.qp_base)->srq;
+}
 
 static uint32_t send_room(const struct dv_qp *qp)
 {
@@ -55,6 +68,7 @@ int dv_rd_init(struct dv_qp *qp)
     if (!rd)
         return -ENOMEM;
     rd->held_end = &rd->held;
+    rd->qp = qp;
     rd->sends = calloc(sends, sizeof *rd->sends);
     rd->free_sends = calloc(sends, sizeof *rd->free_sends);
     rd->inlined = calloc(sends, cap->max_inline_data);
@@ -63,11 +77,23 @@ int dv_rd_init(struct dv_qp *qp)
     return rd->sends && rd->free_sends && rd->inlined && rd->recvs && rd->sges ? 0 : -ENOMEM;
 }
 
+/* Those that have not ended. */
+static void forget_sends(struct dv_qp *qp)
+{
+    for (uint32_t i = 0; qp->rd->sends && i < send_room(qp); i++) {
+        struct send *send = &qp->rd->sends[i];
+        if (send->used && send->gathered)
+            (void)dv_gathered_end(send->gathered, dv_ibv_qp(qp)->pd, false);
+        *send = (struct send){.used = false};
+    }
+}
+
 void dv_rd_fini(struct dv_qp *qp)
 {
     struct dv_rd *rd = qp->rd;
     if (!rd)
         return;
+    forget_sends(qp);
     free(rd->sends);
     free(rd->free_sends);
     free(rd->inlined);
@@ -91,11 +117,22 @@ static void pop_held(struct dv_rd *rd)
     free(held);
 }
 
+static void leave_srq(struct dv_qp *qp)
+{
+    struct dv_srq *srq = srq_of(qp);
+    struct dv_rd **at = srq ? &srq->rds : NULL;
+    while (at && *at && *at != qp->rd)
+        at = &(*at)->next;
+    if (at && *at)
+        *at = qp->rd->next;
+}
+
 void dv_rd_close(struct dv_qp *qp)
 {
     struct dv_rd *rd = qp->rd;
     if (!rd)
         return;
+    leave_srq(qp);
     if (rd->core)
         diwarp_destroy_qp(rd->core);
     rd->core = NULL;
@@ -110,10 +147,9 @@ int dv_rd_open(struct dv_qp *qp)
     dv_rd_close(qp);
     rd->recv_count = 0;
     rd->free_count = send_room(qp);
-    for (uint32_t i = 0; i < rd->free_count; i++) {
+    forget_sends(qp);
+    for (uint32_t i = 0; i < rd->free_count; i++)
         rd->free_sends[i] = i;
-        rd->sends[i].used = false;
-    }
     diwarp_qp_attr_init(&attr);
     attr.type = DIWARP_QPT_RD;
     attr.cq = dv_context_of(dv_ibv_qp(qp)->context)->core;
@@ -148,15 +184,17 @@ static void complete_send(struct dv_qp *qp, uint32_t number, enum ibv_wc_status 
 {
     struct dv_rd *rd = qp->rd;
     struct send *send = &rd->sends[number];
-    const struct ibv_wc wc = {.wr_id = send->wr_id,
-                              .status = status,
-                              .opcode = send->opcode,
-                              .byte_len = send->bytes,
-                              .qp_num = dv_ibv_qp(qp)->qp_num};
-    qp->unpolled += status && !send->signaled;
-    if (status || send->signaled)
+    struct ibv_wc wc = {.wr_id = send->wr_id,
+                        .status = status,
+                        .opcode = send->opcode,
+                        .byte_len = send->bytes,
+                        .qp_num = dv_ibv_qp(qp)->qp_num};
+    if (send->gathered && !dv_gathered_end(send->gathered, dv_ibv_qp(qp)->pd, !status))
+        wc.status = IBV_WC_LOC_PROT_ERR;
+    qp->unpolled += wc.status && !send->signaled;
+    if (wc.status || send->signaled)
         dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
-    send->used = false;
+    *send = (struct send){.used = false};
     rd->free_sends[rd->free_count++] = number;
 }
 
@@ -205,12 +243,18 @@ void dv_rd_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     out.wr.send_flags = IBV_SEND_SIGNALED;
     if (inlined)
         keep_inline(qp, number, &out.wr, &sge);
+    const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ;
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     if (!inlined && dv_lacks_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
-    else
+    else if (!inlined && wr->num_sge > (rdma ? 1 : SEND_MAX_SGE))
+        status =
+            status_of(dv_gather(&out.wr, dv_ibv_qp(qp)->pd, &sge, &rd->sends[number].gathered));
+    /* Of no memory nobody is asked. */
+    const bool nothing = rdma && !rd->sends[number].bytes;
+    if (!status && !nothing)
         status = status_of(diwarp_post_send(rd->core, &out));
-    if (status)
+    if (status || nothing)
         complete_send(qp, number, status);
 }
 
@@ -221,22 +265,6 @@ static struct ibv_sge *sges_of(const struct dv_qp *qp, uint32_t place)
     return qp->rd->sges + (size_t)place * qp->cap.max_recv_sge;
 }
 
-/* at: where the elements are. */
-static void scatter(const struct ibv_sge *sge, void *const *at, uint32_t skip, const void *data,
-                    uint32_t bytes)
-{
-    const uint8_t *from = data;
-    for (; bytes; sge++, at++) {
-        const uint32_t before = skip < sge->length ? skip : sge->length;
-        const uint32_t room = sge->length - before, part = bytes < room ? bytes : room;
-        if (part)
-            memcpy((uint8_t *)*at + before, from, part);
-        skip -= before;
-        from += part;
-        bytes -= part;
-    }
-}
-
 static uint64_t recv_bytes(const struct ibv_sge *sges, int count)
 {
     uint64_t bytes = 0;
@@ -245,40 +273,83 @@ static uint64_t recv_bytes(const struct ibv_sge *sges, int count)
     return bytes;
 }
 
-static struct ibv_wc take_recv(struct dv_qp *qp)
+/* The oldest receive, whose elements wr->sg_list has room for. False: none is posted. */
+static bool take_recv(struct dv_qp *qp, struct ibv_recv_wr *wr)
 {
     struct dv_rd *rd = qp->rd;
-    const struct ibv_wc wc = {.wr_id = rd->recvs[rd->first_recv].wr_id,
-                              .opcode = IBV_WC_RECV,
-                              .qp_num = dv_ibv_qp(qp)->qp_num};
+    if (srq_of(qp)) {
+        rd->taking = true;
+        const bool any = dv_srq_take(srq_of(qp), wr);
+        rd->taking = false;
+        return any;
+    }
+    if (!rd->recv_count)
+        return false;
+    wr->wr_id = rd->recvs[rd->first_recv].wr_id;
+    wr->num_sge = rd->recvs[rd->first_recv].sge_count;
+    if (wr->num_sge)
+        memcpy(wr->sg_list, sges_of(qp, rd->first_recv), (size_t)wr->num_sge * sizeof *wr->sg_list);
     rd->first_recv = (rd->first_recv + 1) % qp->cap.max_recv_wr;
     rd->recv_count--;
-    return wc;
+    return true;
 }
 
-/* Into the oldest receive, behind a GRH. */
-static void receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *data)
+/* Into the oldest receive, behind a GRH. False: there is none. */
+static bool receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *data)
 {
-    struct dv_rd *rd = qp->rd;
-    const struct ibv_sge *sges = sges_of(qp, rd->first_recv);
-    const int count = rd->recvs[rd->first_recv].sge_count;
-    struct ibv_wc wc = take_recv(qp);
+    const struct ibv_pd *pd = srq_of(qp) ? srq_of(qp)->srq.pd : dv_ibv_qp(qp)->pd;
+    struct ibv_sge sges[DV_MAX_SGE];
+    struct ibv_recv_wr wr = {.sg_list = sges};
+    if (!take_recv(qp, &wr))
+        return false;
+    struct ibv_wc wc = {.wr_id = wr.wr_id,
+                        .opcode = IBV_WC_RECV,
+                        .qp_num = dv_ibv_qp(qp)->qp_num,
+                        .byte_len = done->wc.byte_len + DV_GRH_BYTES,
+                        .src_qp = done->wc.src_qp,
+                        .imm_data = htonl(done->wc.imm_data),
+                        .wc_flags = done->wc.wc_flags | IBV_WC_GRH};
     void *at[DV_MAX_SGE];
     struct ibv_grh grh;
-    wc.byte_len = done->wc.byte_len + DV_GRH_BYTES;
-    wc.src_qp = done->wc.src_qp;
-    wc.imm_data = htonl(done->wc.imm_data);
-    wc.wc_flags = done->wc.wc_flags | IBV_WC_GRH;
-    if (!dv_may_write(dv_ibv_qp(qp)->pd, sges, count, at)) {
+    if (!dv_may_write(pd, sges, wr.num_sge, at)) {
         wc.status = IBV_WC_LOC_PROT_ERR;
-    } else if (recv_bytes(sges, count) < wc.byte_len) {
+    } else if (recv_bytes(sges, wr.num_sge) < wc.byte_len) {
         wc.status = IBV_WC_LOC_LEN_ERR;
     } else {
         dv_make_grh(dv_context_of(dv_ibv_qp(qp)->context), done, &grh);
-        scatter(sges, at, 0, &grh, sizeof grh);
-        scatter(sges, at, DV_GRH_BYTES, data, done->wc.byte_len);
+        dv_scatter(sges, at, 0, &grh, sizeof grh);
+        dv_scatter(sges, at, DV_GRH_BYTES, data, done->wc.byte_len);
     }
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    return true;
+}
+
+static void receive_held(struct dv_qp *qp)
+{
+    struct dv_rd *rd = qp->rd;
+    while (rd->held && receive(qp, &rd->held->wc, rd->held->data))
+        pop_held(rd);
+}
+
+/* One is posted, or was taken for another. */
+static void on_srq_change(struct dv_srq *srq, int32_t change)
+{
+    for (struct dv_rd *rd = srq->rds; rd; rd = rd->next)
+        if (!rd->taking)
+            diwarp_add_recv_room(rd->core, change);
+    for (struct dv_rd *rd = change > 0 ? srq->rds : NULL; rd; rd = rd->next)
+        receive_held(rd->qp);
+}
+
+void dv_rd_begin(struct dv_qp *qp)
+{
+    struct dv_srq *srq = srq_of(qp);
+    if (!srq)
+        return;
+    qp->rd->next = srq->rds;
+    srq->rds = qp->rd;
+    srq->on_change = on_srq_change;
+    diwarp_add_recv_room(qp->rd->core, (int32_t)srq->posted);
 }
 
 /* Its sender has been told that we have it: without memory the queue pair is in error. */
@@ -314,10 +385,7 @@ int dv_rd_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
     rd->recvs[place] = (struct recv){.wr_id = wr->wr_id, .sge_count = wr->num_sge};
     if (wr->num_sge)
         memcpy(sges_of(qp, place), wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
-    if (rd->held) {
-        receive(qp, &rd->held->wc, rd->held->data);
-        pop_held(rd);
-    }
+    receive_held(qp);
     diwarp_add_recv_room(rd->core, 1);
     return 0;
 }
@@ -331,9 +399,15 @@ void dv_rd_fail(struct dv_qp *qp)
     for (uint32_t i = 0; i < send_room(qp); i++)
         if (rd->sends[i].used)
             complete_send(qp, i, IBV_WC_WR_FLUSH_ERR);
-    while (rd->recv_count) {
-        struct ibv_wc wc = take_recv(qp);
-        wc.status = IBV_WC_WR_FLUSH_ERR;
+    if (srq_of(qp))
+        dv_async_push_last(qp);
+    struct ibv_sge sges[DV_MAX_SGE];
+    struct ibv_recv_wr wr = {.sg_list = sges};
+    while (!srq_of(qp) && take_recv(qp, &wr)) {
+        const struct ibv_wc wc = {.wr_id = wr.wr_id,
+                                  .status = IBV_WC_WR_FLUSH_ERR,
+                                  .opcode = IBV_WC_RECV,
+                                  .qp_num = dv_ibv_qp(qp)->qp_num};
         dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, false);
     }
 }
@@ -345,9 +419,7 @@ void dv_rd_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
         return;
     switch ((int)done->wc.opcode) {
     case IBV_WC_RECV:
-        if (rd->recv_count && !rd->held)
-            receive(qp, done, done->data);
-        else
+        if (rd->held || !receive(qp, done, done->data))
             hold(qp, done);
         break;
     case IBV_WC_SEND:

@@ -5,13 +5,13 @@
 
 #include "verbs_diwarp/front.h"
 
-#define DV_RD_MAX_SGE 4u /* as diwarp's of RD, in requests */
-
 /* Of a new queue pair; sets qp->rd. -ENOMEM. */
 int dv_rd_init(struct dv_qp *qp);
 void dv_rd_fini(struct dv_qp *qp);
 /* Begins, or begins anew, with nothing posted; 0 or a negative errno value. */
 int dv_rd_open(struct dv_qp *qp);
+/* From now on it takes receives of its SRQ, if it has one. */
+void dv_rd_begin(struct dv_qp *qp);
 void dv_rd_close(struct dv_qp *qp);
 /* It is in error: what was posted is flushed. */
 void dv_rd_fail(struct dv_qp *qp);

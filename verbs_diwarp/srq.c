@@ -24,10 +24,28 @@ static void look_at_limit(struct dv_srq *srq)
                                             .event_type = IBV_EVENT_SRQ_LIMIT_REACHED});
 }
 
-void dv_srq_taken(struct dv_srq *srq)
+static void change(struct dv_srq *srq, int32_t by)
 {
-    srq->posted--;
+    srq->posted += (uint32_t)by;
+    if (srq->on_change)
+        srq->on_change(srq, by);
+}
+
+uint64_t dv_srq_taken(struct dv_srq *srq, uint64_t place)
+{
+    struct dv_recv *recv = &srq->recvs.places[place];
+    dv_recvs_release(&srq->recvs, recv);
+    change(srq, -1);
     look_at_limit(srq);
+    return recv->wr_id;
+}
+
+bool dv_srq_take(struct dv_srq *srq, struct ibv_recv_wr *wr)
+{
+    if (diwarp_take_srq_recv(srq->core, wr))
+        return false;
+    wr->wr_id = dv_srq_taken(srq, wr->wr_id);
+    return true;
 }
 
 /* 0 or a positive errno. */
@@ -46,7 +64,7 @@ static int post_one(struct dv_srq *srq, const struct ibv_recv_wr *wr)
     if (rc)
         return rc == -ENOMEM ? ENOMEM : EINVAL;
     dv_recvs_post(&srq->recvs, recv, wr);
-    srq->posted++;
+    change(srq, 1);
     return 0;
 }
 

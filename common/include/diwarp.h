@@ -395,8 +395,9 @@ DIWARP_EXPORT void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey);
 /* RD: it takes so many further Sends, 0 included, and from the first call on no others: until then
  * any. More may come with the last of them, in the same datagram, and count, too. What is sent
  * beyond them is not lost: its source is told to wait, with all that it has to send to this
- * process, and goes on once there is room again. */
-DIWARP_EXPORT void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends);
+ * process, and goes on once there is room again. Negative: so many fewer, where others share what
+ * receives them. */
+DIWARP_EXPORT void diwarp_add_recv_room(struct diwarp_qp *qp, int32_t sends);
 /* UD: sets attr.record_time_ns, for records that begin from now on. */
 DIWARP_EXPORT void diwarp_set_record_time(struct diwarp_qp *qp, uint64_t record_time_ns);
 /* Sets attr.shared_cores of the device. From any thread. */

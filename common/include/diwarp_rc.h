@@ -179,6 +179,10 @@ DIWARP_EXPORT void diwarp_destroy_srq(struct diwarp_srq *srq);
 /* Drops the receives that are posted. */
 DIWARP_EXPORT void diwarp_clear_srq(struct diwarp_srq *srq);
 DIWARP_EXPORT int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr);
+/* Takes the oldest receive, as a message does: for who places messages itself, as those of RD.
+ * wr->sg_list has room for max_sge elements; where their keys are wrong, nothing says so. -EAGAIN:
+ * none is posted. */
+DIWARP_EXPORT int diwarp_take_srq_recv(struct diwarp_srq *srq, struct ibv_recv_wr *wr);
 
 /* Readable when RC QPs of the CQ have work, for poll(2) only; -1: there are none. */
 DIWARP_EXPORT int diwarp_rc_fd(const struct diwarp_cq *cq);

@@ -68,13 +68,20 @@ enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *rec
     return IBV_WC_SUCCESS;
 }
 
+/* As it was posted; wr->sg_list has room for it. */
+static void get_wr(const struct dw_recv *recv, struct ibv_recv_wr *wr)
+{
+    wr->wr_id = recv->wr_id;
+    wr->num_sge = (int)recv->sge_count;
+    for (uint32_t i = 0; i < recv->sge_count; i++)
+        wr->sg_list[i] = recv->sge[i].sge;
+}
+
 void dw_srq_return(struct diwarp_srq *srq, const struct dw_recv *recv)
 {
     struct ibv_sge sges[DW_SRQ_MAX_SGE];
-    const struct ibv_recv_wr wr = {
-        .wr_id = recv->wr_id, .sg_list = sges, .num_sge = (int)recv->sge_count};
-    for (uint32_t i = 0; i < recv->sge_count; i++)
-        sges[i] = recv->sge[i].sge;
+    struct ibv_recv_wr wr = {.sg_list = sges};
+    get_wr(recv, &wr);
     (void)dw_recv_push(&srq->recvs, UINT32_MAX, srq->max_sge, srq->pd, &wr);
 }
 
@@ -107,4 +114,16 @@ int diwarp_post_srq_recv(struct diwarp_srq *srq, const struct ibv_recv_wr *wr)
     int rc = dw_recv_push(&srq->recvs, srq->max_wr, srq->max_sge, srq->pd, wr);
     dw_unlock(srq->pd->device);
     return rc;
+}
+
+int diwarp_take_srq_recv(struct diwarp_srq *srq, struct ibv_recv_wr *wr)
+{
+    dw_lock(srq->pd->device);
+    const bool any = srq->recvs.count;
+    if (any) {
+        get_wr(dw_ring_at(&srq->recvs, dw_recv_bytes(srq->max_sge), 0), wr);
+        dw_ring_pop(&srq->recvs, 1);
+    }
+    dw_unlock(srq->pd->device);
+    return any ? 0 : -EAGAIN;
 }

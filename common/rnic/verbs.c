@@ -254,7 +254,7 @@ void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey)
     dw_unlock(qp->pd->device);
 }
 
-void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
+void diwarp_add_recv_room(struct diwarp_qp *qp, int32_t sends)
 {
     if (!qp->service->on_recv_room)
         return;
@@ -266,8 +266,8 @@ void diwarp_add_recv_room(struct diwarp_qp *qp, uint32_t sends)
     }
     qp->counts_recvs = true;
     qp->recv_room += sends;
-    if (qp->recv_room > 0)
-        qp->service->on_recv_room(qp, qp->recv_room < sends ? (uint32_t)qp->recv_room : sends);
+    if (sends >= 0 && qp->recv_room > 0)
+        qp->service->on_recv_room(qp, (uint32_t)(qp->recv_room < sends ? qp->recv_room : sends));
     dw_unlock(qp->pd->device);
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 struct side *sides[2];
+unsigned sge_max = 2;
 static uint64_t shift;
 
 uint64_t address_in(const struct side *side, uint32_t at)
@@ -40,8 +41,8 @@ struct ibv_qp_init_attr_ex attr_for(const struct side *side)
         .recv_cq = side->recv_cq,
         .cap = {.max_send_wr = ROOM,
                 .max_recv_wr = ROOM,
-                .max_send_sge = 2,
-                .max_recv_sge = 2,
+                .max_send_sge = sge_max,
+                .max_recv_sge = sge_max,
                 .max_inline_data = 64},
         .qp_type = IBV_QPT_UD,
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,

@@ -26,6 +26,8 @@ struct side {
 };
 
 extern struct side *sides[2];
+/* Elements that requests and receives of queue pairs made from now on may have. */
+extern unsigned sge_max;
 
 /* What requests call the bytes of its memory from `at` on. */
 uint64_t address_in(const struct side *side, uint32_t at);

@@ -136,13 +136,101 @@ static void rd__within_a_process(void **state)
     close_both();
 }
 
+/* `count` elements of `bytes` each, every other 2 x bytes of side 0's memory from `at` on. */
+static int post_pieces(enum ibv_wr_opcode opcode, uint64_t id, unsigned count, uint32_t bytes,
+                       uint32_t at)
+{
+    struct ibv_sge sges[32];
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+    for (unsigned i = 0; i < count; i++)
+        sges[i] =
+            (struct ibv_sge){address_in(sides[0], at + 2 * bytes * i), bytes, sides[0]->mr->lkey};
+    ibv_wr_start(ex);
+    ex->wr_id = id;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    if (opcode == IBV_WR_RDMA_WRITE)
+        ibv_wr_rdma_write(ex, sides[1]->mr->rkey, address_in(sides[1], 0));
+    else if (opcode == IBV_WR_RDMA_READ)
+        ibv_wr_rdma_read(ex, sides[1]->mr->rkey, address_in(sides[1], 0));
+    else
+        ibv_wr_send(ex);
+    ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num, QKEY);
+    ibv_wr_set_sge_list(ex, count, sges);
+    return ibv_wr_complete(ex);
+}
+
+static void assert_pieces(const uint8_t *whole, unsigned count, uint32_t bytes, uint32_t at)
+{
+    for (unsigned i = 0; i < count; i++)
+        assert_memory_equal(sides[0]->memory + at + 2 * bytes * i, whole + bytes * i, bytes);
+}
+
+static void rd__requests_of_32_elements(void **state)
+{
+    (void)state;
+    sge_max = 32;
+    open_both(true);
+    for (unsigned count = 1; count <= 32; count++) {
+        assert_int_equal(receive(count, 50000, 40 + 1000 * count), 0);
+        assert_int_equal(post_pieces(IBV_WR_SEND, 1, count, 1000, 4), 0);
+        (void)done(1, IBV_WC_SUCCESS);
+        assert_int_equal(take(sides[1]->recv_cq).byte_len, 40 + 1000 * count);
+        assert_pieces(sides[1]->memory + 50040, count, 1000, 4);
+        assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 2, count, 3000, 8), 0);
+        assert_int_equal(done(2, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_WRITE);
+        assert_pieces(sides[1]->memory, count, 3000, 8);
+        memset(sides[1]->memory, (int)count, LARGE);
+        assert_int_equal(post_pieces(IBV_WR_RDMA_READ, 3, count, 3000, 8), 0);
+        assert_int_equal(done(3, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_READ);
+        assert_pieces(sides[1]->memory, count, 3000, 8);
+        for (uint32_t bytes = 0; bytes <= 8; bytes += 4) {
+            assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 4, count, bytes, 12), 0);
+            assert_int_equal(done(4, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_WRITE);
+            assert_pieces(sides[1]->memory, count, bytes, 12);
+            assert_int_equal(post_pieces(IBV_WR_RDMA_READ, 5, count, bytes, 4000), 0);
+            (void)done(5, IBV_WC_SUCCESS);
+            assert_pieces(sides[1]->memory, count, bytes, 4000);
+        }
+    }
+    close_both();
+    sge_max = 2;
+}
+
+/* Of elements that are not registered, when it is posted or when its answer comes. */
+static void rd__requests_of_32_elements__keys_are_checked(void **state)
+{
+    (void)state;
+    sge_max = 32;
+    open_both(true);
+    assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 1, 32, 3000, LARGE - 5999 - 62 * 3000), 0);
+    (void)done(1, IBV_WC_SUCCESS);
+    assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 2, 32, 3000, LARGE - 2999 - 62 * 3000), 0);
+    (void)done(2, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(post_pieces(IBV_WR_RDMA_READ, 3, 32, 3000, LARGE - 2999 - 62 * 3000), 0);
+    (void)done(3, IBV_WC_LOC_PROT_ERR);
+    /* The helper thread may have the answer before the region goes. */
+    enum ibv_wc_status status = IBV_WC_SUCCESS;
+    for (unsigned i = 0; status != IBV_WC_LOC_PROT_ERR; i++) {
+        assert_true(i < 100);
+        assert_int_equal(post_pieces(IBV_WR_RDMA_READ, 4, 32, 3000, 0), 0);
+        assert_int_equal(ibv_dereg_mr(sides[0]->mr), 0);
+        status = take(sides[0]->send_cq).status;
+        assert_true(status == IBV_WC_SUCCESS || status == IBV_WC_LOC_PROT_ERR);
+        sides[0]->mr = ibv_reg_mr_iova(sides[0]->pd, sides[0]->memory, sizeof sides[0]->memory,
+                                       address_in(sides[0], 0), ALL_ACCESS);
+        assert_non_null(sides[0]->mr);
+    }
+    close_both();
+    sge_max = 2;
+}
+
 static void rd__creation_is_checked(void **state)
 {
     (void)state;
     FOUND(create_rd_qp);
     open_both(true);
     struct ibv_qp_init_attr_ex attr = attr_for(sides[0]);
-    attr.cap.max_send_sge = 5;
+    attr.cap.max_send_sge = 33;
     assert_null(create_rd_qp(sides[0]->context, &attr));
     assert_int_equal(errno, EINVAL);
     attr = attr_for(sides[0]);
@@ -166,6 +254,9 @@ int main(void)
         cmocka_unit_test(rd__bad_requests__end_alone),
         cmocka_unit_test(rd__in_error__all_is_flushed),
         cmocka_unit_test(rd__within_a_process),
+        cmocka_unit_test(rd__requests_of_32_elements),
+        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements, shift_all, shift_none),
+        cmocka_unit_test(rd__requests_of_32_elements__keys_are_checked),
         cmocka_unit_test(rd__creation_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
