@@ -104,7 +104,9 @@ typedef struct mca_btl_base_endpoint_t {
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
     bool fence_waits; /* one with a fence is among what waits, or was */
-    bool unnumbered;  /* ob1's last message had the number 0: not under the lock */
+    /* ob1's last message of that communicator had the number 0. Not under the lock. */
+    bool unnumbered;
+    uint16_t unnumbered_communicator;
 } mca_btl_base_endpoint_t;
 
 /* What differs between transports. */

@@ -12,39 +12,51 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL);
 
-/* ob1's number of a message, hdr_seq of its mca_pml_ob1_match_hdr_t, which leads MATCH, RNDV and
- * RGET, and in Open MPI 5.0 and later follows a mca_pml_ob1_cid_hdr_t. Negative: it has none. */
-static int32_t number_of(uint32_t tag, const void *header, size_t bytes)
+/* ob1's number of a message among those of a communicator, hdr_seq and hdr_ctx of its
+ * mca_pml_ob1_match_hdr_t, which leads MATCH, RNDV and RGET, and in Open MPI 5.0 and later follows
+ * a mca_pml_ob1_cid_hdr_t. */
+struct number {
+    bool there;
+    uint16_t communicator, number;
+};
+
+static struct number number_of(uint32_t tag, const void *header, size_t bytes)
 {
     enum {
         MATCH = MCA_BTL_TAG_PML + 1,
         RGET = MCA_BTL_TAG_PML + 3,
         CID = MCA_BTL_TAG_PML + 10,
         CID_BYTES = 32,
+        CTX_AT = 2,
         SEQ_AT = 12
     };
-    const size_t at = tag == CID ? CID_BYTES + SEQ_AT : SEQ_AT;
-    uint16_t number;
-    if (((tag < MATCH || tag > RGET) && tag != CID) || bytes < at + sizeof number)
-        return -1;
-    memcpy(&number, (const char *)header + at, sizeof number);
-    return number;
+    const size_t at = tag == CID ? CID_BYTES : 0;
+    struct number n = {.there = ((tag >= MATCH && tag <= RGET) || tag == CID) &&
+                                bytes >= at + SEQ_AT + sizeof n.number};
+    if (n.there) {
+        memcpy(&n.communicator, (const char *)header + at + CTX_AT, sizeof n.communicator);
+        memcpy(&n.number, (const char *)header + at + SEQ_AT, sizeof n.number);
+    }
+    return n;
 }
 
 /* The list in which ob1 keeps messages that come early goes wrong where it has numbers from before
  * and from after their rollover, 65535 to 0 (append_frag_to_ordered_list(), in 4.1 to 6.0): a
  * message is never matched, or in another's place. So what is posted before number 0 is to come
  * before it; threads that post at the same time may still cross. On a communicator with
- * mpi_assert_allow_overtaking all have the number 0. */
-static bool begins_anew(const mca_btl_base_endpoint_t *endpoint, int32_t number)
+ * mpi_assert_allow_overtaking all have the number 0, and one after another passes. */
+static bool begins_anew(const mca_btl_base_endpoint_t *endpoint, struct number n)
 {
-    return !number && !endpoint->unnumbered;
+    return n.there && !n.number &&
+           !(endpoint->unnumbered && endpoint->unnumbered_communicator == n.communicator);
 }
 
-static void note_number(mca_btl_base_endpoint_t *endpoint, int32_t number)
+static void note_number(mca_btl_base_endpoint_t *endpoint, struct number n)
 {
-    if (number >= 0)
-        endpoint->unnumbered = !number;
+    if (!n.there || (n.number && endpoint->unnumbered_communicator != n.communicator))
+        return;
+    endpoint->unnumbered = !n.number;
+    endpoint->unnumbered_communicator = n.communicator;
 }
 
 /* What is in place leaves the user's buffer now, or, as what is packed, once there is room. Over RC
@@ -200,7 +212,7 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     const bool owned = descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     const bool calls_back = descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
     const mca_btl_base_segment_t *first = &frag->segments[0];
-    const int32_t number = number_of(tag, first->seg_addr.pval, first->seg_len);
+    const struct number number = number_of(tag, first->seg_addr.pval, first->seg_len);
     int rc = 1;
     frag->work.endpoint = endpoint;
     frag->work.fence = begins_anew(endpoint, number);
@@ -232,7 +244,7 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(tag == MCA_BTL_DIWARP_TAG_FIN) &&
         release_capture(module, endpoint, header, header_size))
         return OPAL_SUCCESS;
-    const int32_t number = number_of(tag, header, header_size);
+    const struct number number = number_of(tag, header, header_size);
     unsigned char *room = NULL;
     if (OPAL_LIKELY(!begins_anew(endpoint, number) &&
                     !__atomic_load_n(&endpoint->fence_waits, __ATOMIC_RELAXED)))

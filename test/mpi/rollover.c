@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ob1 numbers the messages between two ranks by 16 bits. Here pairs of ranks, i and i + n/2, send
- * so many that the number begins anew again and again, each time with a message of another length;
- * they arrive in order, and all of them, whatever the network loses.
+ * so many that the number begins anew again and again, each time with a message of another length,
+ * and right after one of another communicator, whose messages have no numbers; they arrive in
+ * order, and all of them, whatever the network loses.
  */
 #include "test/mpi/mpi_test.h"
 
@@ -17,17 +18,34 @@ static int ints_of(int message, int round)
     return message == NUMBERS - 1 ? last_ints[round % kinds] : 1;
 }
 
-static void send_all(int to, int round, int *buf)
+static MPI_Comm unnumbered(void)
+{
+    MPI_Comm comm;
+    MPI_Info info;
+
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "mpi_assert_allow_overtaking", "true");
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_free(&info);
+    return comm;
+}
+
+static void send_all(int to, int round, int *buf, MPI_Comm other)
 {
     for (int i = 0; i < NUMBERS; i++) {
+        if (i == NUMBERS - 1)
+            MPI_Send(NULL, 0, MPI_INT, to, 0, other);
         buf[0] = i;
         MPI_Send(buf, ints_of(i, round), MPI_INT, to, 0, MPI_COMM_WORLD);
     }
 }
 
-static void receive_all(int from, int round, int *buf)
+static void receive_all(int from, int round, int *buf, MPI_Comm other)
 {
     for (int i = 0; i < NUMBERS; i++) {
+        if (i == NUMBERS - 1)
+            MPI_Recv(NULL, 0, MPI_INT, from, 0, other, MPI_STATUS_IGNORE);
         MPI_Recv(buf, ints_of(i, round), MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MT_CHECK(buf[0] == i, "message %d comes as number %d", buf[0], i);
     }
@@ -39,14 +57,16 @@ int main(int argc, char **argv)
 
     mt_start(argc, argv, "rollover", MPI_THREAD_SINGLE);
     const int pairs = mt.size / 2, rounds = mt.quick ? 20 : 100;
+    MPI_Comm other = unnumbered();
 
     for (int round = 0; round < rounds; round++) {
         mt_phase("round %d of %d", round, rounds);
         if (mt.rank < pairs)
-            send_all(mt.rank + pairs, round, buf);
+            send_all(mt.rank + pairs, round, buf, other);
         else if (mt.rank < 2 * pairs)
-            receive_all(mt.rank - pairs, round, buf);
+            receive_all(mt.rank - pairs, round, buf, other);
     }
+    MPI_Comm_free(&other);
     mt_finish("%d times %d messages", rounds, NUMBERS);
     return 0;
 }
