@@ -5,11 +5,11 @@
 
 # ---- loss ---------------------------------------------------------------------------------------
 
-# set_loss PERMILLE VERDICT: so many packets of 1000 get that verdict. diwarp travels in UDP; of the tcp
-# BTL, TCP is dropped.
+# set_loss PERMILLE VERDICT [PROTOCOL]: so many packets of 1000 of that protocol, by default udp, or tcp for
+# the tcp BTL, get that verdict.
 set_loss()
 {
-    local host protocol=udp
+    local host protocol=${3:-udp}
     [ "$btl" = tcp ] && protocol=tcp
     for host in "${hosts[@]}"; do
         ip netns exec "$host" nft -f - <<END || return 1
