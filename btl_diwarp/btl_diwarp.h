@@ -182,12 +182,14 @@ struct mca_btl_diwarp_module {
                                    * lives until the next poll, so none is within a callback */
     bool blocking;                /* progress sleeps when nothing comes */
     bool may_block;               /* it may, where the core is contended */
+    bool alone;                   /* no other BTL's messages wait for a poll */
     bool kept_out;                /* progress found the helper at work, and wants to poll */
     unsigned long polls;          /* progress calls */
     pthread_t caller;             /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
     unsigned empty_polls;                      /* in a row */
-    uint64_t empty_since_ns;                   /* the first of them */
+    uint64_t empty_since_ns;                   /* the first of them, where it may sleep */
+    uint64_t looked_ns;                        /* the last, where they are rare */
     struct mca_btl_diwarp_core_use core_use;
 
     opal_mutex_t lock;                         /* of what is under way, and of RC's endpoints */

@@ -75,8 +75,10 @@ void mca_btl_diwarp_cores_on_procs(struct mca_btl_diwarp_module *module, opal_pr
         if (module->helper)
             diwarp_helper_look_every(module->helper, look_ns(module));
     }
+    const bool alone = is_alone();
     const bool may_block =
-        !module->threaded && (blocking == DIWARP_ON || (blocking == DIWARP_AUTO && is_alone()));
+        !module->threaded && (blocking == DIWARP_ON || (blocking == DIWARP_AUTO && alone));
+    __atomic_store_n(&module->alone, alone, __ATOMIC_RELAXED);
     __atomic_store_n(&module->may_block, may_block, __ATOMIC_RELAXED);
     __atomic_store_n(&module->blocking, may_block && (blocking == DIWARP_ON || module->turns > 1),
                      __ATOMIC_RELAXED);
