@@ -41,7 +41,7 @@ EXTRA_DIST += benchmarks/plot_known_peers benchmarks/README.md benchmarks/RESULT
 	benchmarks/compare_lib/stats.py benchmarks/compare_lib/targets.py \
 	benchmarks/compare_lib/transports.py test/bench/run test/bench/test_compare.py \
 	test/bench/test_compare_hosts.py test/bench/test_compare_written.py \
-	test/bench/test_run_smg2000.py test/bench/test_turns.py \
+	test/bench/test_run_smg2000.py test/bench/test_targets.py test/bench/test_turns.py \
 	test/bench/test_written.py
 
 # What of LU does not need MPI.
@@ -55,7 +55,7 @@ VERBS_BENCH = benchmarks/verbs_end.h benchmarks/verbs_measure.c benchmarks/verbs
 	benchmarks/verbs_run.c benchmarks/verbs_serve.c benchmarks/raw_link.c benchmarks/raw_link.h \
 	benchmarks/options.h benchmarks/samples.h
 
-EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh benchmarks/verbs_tail
+EXTRA_DIST += benchmarks/mpich benchmarks/mpich_lib.sh benchmarks/targets benchmarks/verbs_tail
 EXTRA_DIST += benchmarks/auth benchmarks/cipher_speed.c benchmarks/loss benchmarks/rails
 
 if DW_COMPONENT

@@ -12,12 +12,14 @@ from .measures import LOSS_SCENES, MIB, OVERLAP_SCENES, PLACES, PROGRAM_MEMORY, 
 from .measures import USUAL_RECEIVES, WHOLE_BUFFER, buffer_scene, shared_cores_scene
 from .report import RAW_HEAD, absent_lines, counts_text, kept_text, number, ratio_cell, raw_cells
 from .results import Results
-from .transports import CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP, RAW_UDP, TCP, TCPS
-from .transports import TRANSPORTS, UCX
+from .transports import CONNECTED, DIWARP, DIWARP_SHARED, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP
+from .transports import RAW_UDP, TCP, TCP_SHARED, TCPS, TRANSPORTS, UCX
 
 MARKS = Marks("compare")
 
-COLUMNS = (RAW_UDP, RAW_SEALED, RAW_TCP, *TCPS, UCX, OFI_TCP, OFI_RXD, *CONNECTED, DIWARP)
+COLUMNS = (RAW_UDP, RAW_SEALED, RAW_TCP, *TCPS, TCP_SHARED, UCX, OFI_TCP, OFI_RXD, *CONNECTED,
+           DIWARP, DIWARP_SHARED)
+COLLECTIVES = (("allreduce", 8), ("alltoall", 4 * KIB), ("bcast", MIB))
 # Group -> rows of its table. The CSV files have all figures.
 ROWS = {
     **{group: tuple(Figure(quantity, size, f"MTU {mtu}")
@@ -26,6 +28,8 @@ ROWS = {
     "tails": tuple(Figure(quantity, 8, "MTU 1500") for quantity in ("p50", "p99", "p999")),
     "loss": tuple(Figure("stream", MIB, scene) for scene in LOSS_SCENES.values()),
     "link": tuple(Figure("hidden", 4 * MIB, scene) for scene in LINK_SCENES),
+    "shared": (*(Figure(what, size, "MTU 1500") for what, size in COLLECTIVES),
+               *(Figure("latency", size, "within a host") for size in (8, MIB))),
     "pt2pt": (
         *(Figure("latency", size) for size in (8, KIB, 8 * KIB, 64 * KIB)),
         *(Figure(quantity, size)
@@ -37,10 +41,12 @@ ROWS = {
     "pairs": tuple(Figure(quantity, size, scene) for scene in ("2 pairs", "4 pairs")
                    for quantity, size in (("rate", 8), ("stream", MIB))),
     "onesided": (
-        *(Figure(quantity, 8) for quantity in ("put_latency", "get_latency")),
-        *(Figure(quantity, MIB) for quantity in ("put_stream", "get_stream")),
+        *(Figure(f"{what}_latency", 8) for what in ("put", "get", "accumulate")),
+        *(Figure(f"{what}_stream", MIB) for what in ("put", "get")),
+        Figure("accumulate_stream", 64 * KIB),
     ),
-    "collectives": (Figure("allreduce", 8), Figure("alltoall", 4 * KIB), Figure("bcast", MIB)),
+    "collectives": (*(Figure(what, size) for what, size in COLLECTIVES),
+                    *(Figure("alltoall", size) for size in (256 * KIB, MIB))),
     "overlap": tuple(Figure("hidden", 4 * MIB, scene) for scene in OVERLAP_SCENES),
     "rcvbuf": tuple(Figure("stream", size, scene)
                     for scene in (WHOLE_BUFFER, *map(buffer_scene, LIMITED_BUFFERS))

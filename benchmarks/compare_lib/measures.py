@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from .figures import bytes_text
-from .transports import (CONNECTED, DIWARP, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP, RAW_UDP, TCP,
-                         TCPS, UCX)
+from .transports import (CONNECTED, DIWARP, DIWARP_SHARED, OFI_RXD, OFI_TCP, RAW_SEALED, RAW_TCP,
+                         RAW_UDP, TCP, TCP_CUBIC, TCP_SHARED, TCPS, UCX)
 
 BETWEEN_HOSTS = {
     "mtu1500": "between two hosts (network namespaces) at MTU 1500, 1 B to 4 MiB",
@@ -17,11 +17,12 @@ BETWEEN_HOSTS = {
     "loss": "between two hosts that lose packets; [share] of what the same transport makes there "
             "without loss",
     "link": "between two hosts with 1 Gb/s: share of a transfer hidden behind computation",
+    "shared": "two hosts with two ranks each: collectives, by shared memory within a host or not",
 }
 ONE_HOST = {
     "pt2pt": "two ranks: half round trip, streaming, both directions, message rate, CPU",
     "pairs": "several pairs at once: message rate, streaming",
-    "onesided": "MPI_Put and MPI_Get: latency, streaming",
+    "onesided": "MPI_Put, MPI_Get and MPI_Accumulate: latency, streaming",
     "collectives": "Allreduce, Alltoall, Bcast with 8 ranks",
     "overlap": "share of a transfer hidden behind computation",
     "rcvbuf": "streaming with a small socket receive buffer",
@@ -210,9 +211,20 @@ def point_to_point() -> tuple[Measure, ...]:
 
 
 def one_sided() -> tuple[Measure, ...]:
-    return tuple(Measure("onesided", "one_sided", f"-o {what} -l 8 -s {MIB} -w 64 -r {{r}}", TURNS,
+    kinds = {"put": MIB, "get": MIB, "accumulate": 64 * KIB}
+    return tuple(Measure("onesided", "one_sided", f"-o {what} -l 8 -s {size} -w 64 -r {{r}}", TURNS,
                          (*NAMED_BTLS, UCX), ring=what, options=ONE_SIDED_OPTIONS)
-                 for what in ("put", "get"))
+                 for what, size in kinds.items())
+
+
+def beside_shared_memory() -> tuple[Measure, ...]:
+    """Between the hosts what leaves them counts; on one what diwarp takes from shared memory."""
+    words = f"-a 8 -t {4 * KIB} -b {MIB} -r {{r}}"
+    return (Measure("shared", "collectives", words, LONG_TURNS,
+                    (DIWARP_SHARED, TCP_SHARED, DIWARP, TCP_CUBIC), ranks=4, mtu=1500,
+                    scene="MTU 1500", ring="2 hosts, 4 ranks"),
+            Measure("shared", "latency_bandwidth", latency_of(8, MIB), LONG_TURNS,
+                    (DIWARP_SHARED, TCP_SHARED), scene="within a host", ring="within a host"))
 
 
 def small_buffers() -> tuple[Measure, ...]:
@@ -323,6 +335,8 @@ BY_GROUP = (
             options=ONE_SIDED_OPTIONS, rounds=(0, 1), seconds=60, optional=True),
     Measure("collectives", "collectives", f"-a 8 -t {4 * KIB} -b {MIB} -r {{r}}", TURNS,
             (*NAMED_BTLS, UCX), ranks=8, ring="8 ranks"),
+    Measure("collectives", "collectives", f"-a none -t {256 * KIB},{MIB} -b none -r {{r}}",
+            LONG_TURNS, (*NAMED_BTLS, UCX), ranks=8, ring="8 ranks, long"),
     Measure("collectives", "collectives", "-r {r}", (0, 31), (OFI_TCP,), ranks=8, rounds=(0, 1),
             seconds=60, optional=True),
     Measure("overlap", "overlap", "-b 4194304 -c sleep -r {r}", (11, 51), (*NAMED_BTLS, UCX),
@@ -334,6 +348,7 @@ BY_GROUP = (
     *(Measure("link", "overlap", f"-b 4194304 -c spin {who}-r {{r}}", (2, 15), (*NAMED_BTLS, UCX),
               scene=scene, options=HELPER_ON, rounds=(1, 3), mtu=1500, mbit=LINK_MBIT)
       for who, scene in zip(("-1 ", ""), LINK_SCENES)),
+    *beside_shared_memory(),
     *small_buffers(),
     *incast("-b 1048576 -w 16 -t {seconds:g}", (1, 3), (2, 5)),
     *incast("-b 8192 -w 16 -t {seconds:g}", (0.5, 2), (1, 5), EAGER_MESSAGES),

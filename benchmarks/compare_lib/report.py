@@ -10,11 +10,13 @@ from .judge import MET, MISSED, NOT_JUDGED, Verdict
 from .measures import GROUPS, LOSS_SCENES
 from .results import Results
 from .stats import Summary
-from .transports import DIWARP, RAW_UDP, RC, RC_SRQ, TCP, TCPS, TRANSPORTS, UCX
+from .transports import DIWARP, DIWARP_SHARED, RAW_UDP, RC, RC_SRQ, TCP, TCP_CUBIC, TCP_SHARED
+from .transports import TCPS, TRANSPORTS, UCX
 
 # What is divided by what in the tables: pairs of transports; and in those of some groups.
 RATIOS = ((DIWARP, TCP), (DIWARP, UCX), (DIWARP, RAW_UDP))
-RATIOS_OF_GROUP = {"rc": ((RC, TCP), (RC_SRQ, TCP), (RC, DIWARP))}
+RATIOS_OF_GROUP = {"rc": ((RC, TCP), (RC_SRQ, TCP), (RC, DIWARP)),
+                   "shared": ((DIWARP_SHARED, TCP_SHARED), (DIWARP, TCP_CUBIC))}
 
 
 def spread_text(figure: Figure, summary: Summary) -> str:

@@ -331,7 +331,7 @@ class Session(Schedule):
         extra = (*measure.options.get(task.transport, ()), *extra)
         transport = TRANSPORTS[task.transport]
         if measure.mtu:
-            return [self._pair(task.transport).command(transport, words, extra)]
+            return [self._pair(task.transport).command(transport, words, extra, measure.ranks)]
         command = self.launcher.command(transport, measure.ranks, words, extra)
         if self._in_namespace(task.transport):
             command = self._pair(task.transport).on_one(command)

@@ -94,9 +94,13 @@ TARGETS = (
     Target("onesided", Figure("get_latency", 8), TCP, AT_MOST, 0.7),
     Target("onesided", Figure("put_stream", 1 * MIB), TCP, AT_LEAST, 1.4),
     Target("onesided", Figure("get_stream", 1 * MIB), TCP, AT_LEAST, 1.4),
+    Target("onesided", Figure("accumulate_latency", 8), TCP, AT_MOST, NO_LONGER),
+    Target("onesided", Figure("accumulate_stream", 64 * KIB), TCP, AT_LEAST, NO_SLOWER),
     Target("collectives", Figure("allreduce", 8), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("alltoall", 4 * KIB), TCP, AT_MOST, 0.8, 0.6),
     Target("collectives", Figure("bcast", 1 * MIB), TCP, AT_MOST, 0.8, 0.6),
+    *(Target("collectives", Figure("alltoall", size), TCP, AT_MOST, NO_LONGER)
+      for size in (256 * KIB, MIB)),
     *(Target(group, Figure("hidden", 4 * MIB, scene), None, AT_LEAST, 0.8)
       for group, scenes in (("overlap", OVERLAP_SCENES), ("link", LINK_SCENES))
       for scene in scenes),

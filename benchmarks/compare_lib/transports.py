@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from . import cores, jobs
 
 DIWARP = "diwarp"
+DIWARP_SHARED = "diwarp-shared"
 RC = "rc"
 RC_SRQ = "rc-srq"
 TCP = "tcp"
 TCP_CUBIC = "tcp-cubic"
 TCP_BBR = "tcp-bbr"
+TCP_SHARED = "tcp-shared"
 UCX = "ucx"
 OFI_TCP = "ofi-tcp"
 OFI_RXD = "ofi-rxd"
@@ -23,10 +25,12 @@ RAW_TCP = "raw-tcp"
 
 DIWARP_COMPONENT = "btl:diwarp"
 TRANSPORT_PARAMETER = "btl_diwarp_transport"
-OVER_DIWARP = ("--mca", "pml", "ob1", "--mca", "btl", "diwarp,self")
-OVER_RD = (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, "rd")
-OVER_TCP = ("--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
-            "--mca", "btl_tcp_if_include", "{interface}")
+OVER_OB1 = ("--mca", "pml", "ob1", "--mca", "btl")
+OVER_DIWARP = (*OVER_OB1, "diwarp,self")
+SELECT_RD = ("--mca", TRANSPORT_PARAMETER, "rd")
+OVER_RD = (*OVER_DIWARP, *SELECT_RD)
+TCP_INTERFACE = ("--mca", "btl_tcp_if_include", "{interface}")
+OVER_TCP = (*OVER_OB1, "tcp,self", *TCP_INTERFACE)
 
 
 @dataclass(frozen=True)
@@ -53,9 +57,13 @@ TRANSPORTS = {
         Transport(RC, "RC", DIWARP_COMPONENT, (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC)),
         Transport(RC_SRQ, "RC-SRQ", DIWARP_COMPONENT,
                   (*OVER_DIWARP, "--mca", TRANSPORT_PARAMETER, RC_SRQ)),
+        Transport(DIWARP_SHARED, "diwarp, shared memory", DIWARP_COMPONENT,
+                  (*OVER_OB1, "diwarp,vader,self", *SELECT_RD)),
         Transport(TCP, "tcp BTL", "btl:tcp", OVER_TCP),
         Transport(TCP_CUBIC, "tcp, CUBIC", "btl:tcp", OVER_TCP, congestion="cubic"),
         Transport(TCP_BBR, "tcp, BBR", "btl:tcp", OVER_TCP, congestion="bbr"),
+        Transport(TCP_SHARED, "tcp, shared memory", "btl:tcp",
+                  (*OVER_OB1, "tcp,vader,self", *TCP_INTERFACE), congestion="cubic"),
         Transport(
             UCX,
             "UCX tcp",
@@ -89,7 +97,7 @@ MPI = (DIWARP, *CONNECTED, TCP, UCX, OFI_TCP, OFI_RXD)
 # What compare runs: distributions differ in TCP's congestion control, so it is named. TCP stands
 # there for the better of them.
 TCPS = (TCP_CUBIC, TCP_BBR)
-COMPARED = (DIWARP, *CONNECTED, *TCPS, UCX, OFI_TCP, OFI_RXD)
+COMPARED = (DIWARP, *CONNECTED, *TCPS, UCX, OFI_TCP, OFI_RXD, DIWARP_SHARED, TCP_SHARED)
 
 
 def meant_by(name: str) -> tuple[str, ...]:

@@ -431,7 +431,8 @@ class CommandLine(unittest.TestCase):
 
     def test_groups_of_a_place(self):
         options = cli.parse_options(["--only", "rc,between-hosts"])
-        self.assertEqual(options.only, ["mtu1500", "mtu9000", "tails", "loss", "link", "rc"])
+        self.assertEqual(options.only,
+                         ["mtu1500", "mtu9000", "tails", "loss", "link", "shared", "rc"])
 
     def test_list_from_any_folder(self):
         program = os.path.join(TOP, "benchmarks", "compare")
