@@ -191,7 +191,7 @@ struct dv_srq {
     uint32_t users;
     uint32_t async_events; /* taken; srq.events_completed of them are acknowledged */
     /* The queue pairs of RD that take receives of it, and what tells them of one that is posted (1)
-     * or taken (-1), by whomever. Both are rd.c's. */
+     * or taken (-1), by whomever, or given back (0). Both are rd.c's. */
     struct dv_rd *rds;
     void (*on_change)(struct dv_srq *srq, int32_t change);
 };

@@ -331,13 +331,13 @@ static void receive_held(struct dv_qp *qp)
         pop_held(rd);
 }
 
-/* One is posted, or was taken for another. */
+/* One is posted, or was taken for another; 0: one that was taken is there again. */
 static void on_srq_change(struct dv_srq *srq, int32_t change)
 {
     for (struct dv_rd *rd = srq->rds; rd; rd = rd->next)
         if (!rd->taking)
             diwarp_add_recv_room(rd->core, change);
-    for (struct dv_rd *rd = change > 0 ? srq->rds : NULL; rd; rd = rd->next)
+    for (struct dv_rd *rd = change >= 0 ? srq->rds : NULL; rd; rd = rd->next)
         receive_held(rd->qp);
 }
 
@@ -419,6 +419,7 @@ void dv_rd_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
         return;
     switch ((int)done->wc.opcode) {
     case IBV_WC_RECV:
+        receive_held(qp);
         if (rd->held || !receive(qp, done, done->data))
             hold(qp, done);
         break;

@@ -40,6 +40,11 @@ uint64_t dv_srq_taken(struct dv_srq *srq, uint64_t place)
     return recv->wr_id;
 }
 
+void dv_srq_given_back(struct dv_srq *srq)
+{
+    change(srq, 0);
+}
+
 bool dv_srq_take(struct dv_srq *srq, struct ibv_recv_wr *wr)
 {
     if (diwarp_take_srq_recv(srq->core, wr))
