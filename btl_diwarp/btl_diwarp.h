@@ -103,10 +103,9 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_diwarp_work *waiting; /* the newest, whose next is the oldest; NULL: none */
     LIST_HEAD(, mca_btl_diwarp_work) posted;
     unsigned waiting_count, posted_count;
-    bool fence_waits; /* one with a fence is among what waits, or was */
-    /* ob1's last message of that communicator had the number 0. Not under the lock. */
-    bool unnumbered;
-    uint16_t unnumbered_communicator;
+    bool fence_waits;    /* one with a fence is among what waits, or was */
+    uint64_t unnumbered; /* bit i: ob1's last message of a communicator whose number has these
+                          * lowest bits had the number 0; by any thread */
 } mca_btl_base_endpoint_t;
 
 /* What differs between transports. */
@@ -182,14 +181,15 @@ struct mca_btl_diwarp_module {
                                    * lives until the next poll, so none is within a callback */
     bool blocking;                /* progress sleeps when nothing comes */
     bool may_block;               /* it may, where the core is contended */
-    bool alone;                   /* no other BTL's messages wait for a poll */
+    bool alone;                   /* no other BTL is there that may be waited for */
     bool kept_out;                /* progress found the helper at work, and wants to poll */
     unsigned long polls;          /* progress calls */
     pthread_t caller;             /* who polls, while it runs callbacks; else 0 */
     struct mca_btl_diwarp_ending_read *ending; /* its, while the callback of a get runs */
     unsigned empty_polls;                      /* in a row */
-    uint64_t empty_since_ns;                   /* the first of them, where it may sleep */
-    uint64_t looked_ns;                        /* the last, where they are rare */
+    uint64_t empty_since_ns;                   /* the first of them */
+    unsigned vain_looks; /* in a row, since something was posted; by any thread */
+    uint64_t looked_ns;  /* the last, once looks are rare */
     struct mca_btl_diwarp_core_use core_use;
 
     opal_mutex_t lock;                         /* of what is under way, and of RC's endpoints */
@@ -223,6 +223,13 @@ struct mca_btl_diwarp_module {
     bool gone_told;    /* a peer is gone: one line is enough where that ends the job */
     bool failure_told; /* of an access */
 };
+
+/* Something was posted, which leaves with a poll, or came. */
+static inline void mca_btl_diwarp_look_soon(struct mca_btl_diwarp_module *module)
+{
+    if (__atomic_load_n(&module->vain_looks, __ATOMIC_RELAXED))
+        __atomic_store_n(&module->vain_looks, 0, __ATOMIC_RELAXED);
+}
 
 static inline uint64_t mca_btl_diwarp_clock_ns(clockid_t clock)
 {

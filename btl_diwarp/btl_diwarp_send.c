@@ -15,12 +15,12 @@ OBJ_CLASS_INSTANCE(mca_btl_diwarp_frag_t, mca_btl_base_descriptor_t, NULL, NULL)
 /* ob1's number of a message among those of a communicator, hdr_seq and hdr_ctx of its
  * mca_pml_ob1_match_hdr_t, which leads MATCH, RNDV and RGET, and in Open MPI 5.0 and later follows
  * a mca_pml_ob1_cid_hdr_t. */
-struct number {
+struct place {
     bool there;
     uint16_t communicator, number;
 };
 
-static struct number number_of(uint32_t tag, const void *header, size_t bytes)
+static struct place place_of(uint32_t tag, const void *header, size_t bytes)
 {
     enum {
         MATCH = MCA_BTL_TAG_PML + 1,
@@ -31,32 +31,40 @@ static struct number number_of(uint32_t tag, const void *header, size_t bytes)
         SEQ_AT = 12
     };
     const size_t at = tag == CID ? CID_BYTES : 0;
-    struct number n = {.there = ((tag >= MATCH && tag <= RGET) || tag == CID) &&
-                                bytes >= at + SEQ_AT + sizeof n.number};
-    if (n.there) {
-        memcpy(&n.communicator, (const char *)header + at + CTX_AT, sizeof n.communicator);
-        memcpy(&n.number, (const char *)header + at + SEQ_AT, sizeof n.number);
+    struct place place = {.there = ((tag >= MATCH && tag <= RGET) || tag == CID) &&
+                                   bytes >= at + SEQ_AT + sizeof place.number};
+    if (place.there) {
+        memcpy(&place.communicator, (const char *)header + at + CTX_AT, sizeof place.communicator);
+        memcpy(&place.number, (const char *)header + at + SEQ_AT, sizeof place.number);
     }
-    return n;
+    return place;
+}
+
+/* In endpoint->unnumbered. */
+static uint64_t bit_of(struct place place)
+{
+    return UINT64_C(1) << (place.communicator % 64);
 }
 
 /* The list in which ob1 keeps messages that come early goes wrong where it has numbers from before
  * and from after their rollover, 65535 to 0 (append_frag_to_ordered_list(), in 4.1 to 6.0): a
  * message is never matched, or in another's place. So what is posted before number 0 is to come
  * before it; threads that post at the same time may still cross. On a communicator with
- * mpi_assert_allow_overtaking all have the number 0, and one after another passes. */
-static bool begins_anew(const mca_btl_base_endpoint_t *endpoint, struct number n)
+ * mpi_assert_allow_overtaking all have the number 0: of these only the first is taken for such a
+ * beginning, and the first after one of another communicator with the same lowest bits. */
+static bool begins_anew(const mca_btl_base_endpoint_t *endpoint, struct place place)
 {
-    return n.there && !n.number &&
-           !(endpoint->unnumbered && endpoint->unnumbered_communicator == n.communicator);
+    return place.there && !place.number &&
+           !(__atomic_load_n(&endpoint->unnumbered, __ATOMIC_RELAXED) & bit_of(place));
 }
 
-static void note_number(mca_btl_base_endpoint_t *endpoint, struct number n)
+static void note_place(mca_btl_base_endpoint_t *endpoint, struct place place)
 {
-    if (!n.there || (n.number && endpoint->unnumbered_communicator != n.communicator))
-        return;
-    endpoint->unnumbered = !n.number;
-    endpoint->unnumbered_communicator = n.communicator;
+    const bool known = __atomic_load_n(&endpoint->unnumbered, __ATOMIC_RELAXED) & bit_of(place);
+    if (place.there && !place.number && !known)
+        (void)__atomic_fetch_or(&endpoint->unnumbered, bit_of(place), __ATOMIC_RELAXED);
+    else if (place.there && place.number && known)
+        (void)__atomic_fetch_and(&endpoint->unnumbered, ~bit_of(place), __ATOMIC_RELAXED);
 }
 
 /* What is in place leaves the user's buffer now, or, as what is packed, once there is room. Over RC
@@ -212,11 +220,11 @@ static int btl_send(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoin
     const bool owned = descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     const bool calls_back = descriptor->des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
     const mca_btl_base_segment_t *first = &frag->segments[0];
-    const struct number number = number_of(tag, first->seg_addr.pval, first->seg_len);
+    const struct place place = place_of(tag, first->seg_addr.pval, first->seg_len);
     int rc = 1;
     frag->work.endpoint = endpoint;
-    frag->work.fence = begins_anew(endpoint, number);
-    note_number(endpoint, number);
+    frag->work.fence = begins_anew(endpoint, place);
+    note_place(endpoint, place);
     frag->header[0] = tag;
     /* A short message that we free and whose end nobody wants to hear of counts as sent though it
      * waits: osc/pt2pt answers swaps by blocking sends within a lock, and these must not make
@@ -244,9 +252,9 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
     if (OPAL_UNLIKELY(tag == MCA_BTL_DIWARP_TAG_FIN) &&
         release_capture(module, endpoint, header, header_size))
         return OPAL_SUCCESS;
-    const struct number number = number_of(tag, header, header_size);
+    const struct place place = place_of(tag, header, header_size);
     unsigned char *room = NULL;
-    if (OPAL_LIKELY(!begins_anew(endpoint, number) &&
+    if (OPAL_LIKELY(!begins_anew(endpoint, place) &&
                     !__atomic_load_n(&endpoint->fence_waits, __ATOMIC_RELAXED)))
         room = diwarp_send_reserve(module->qp, endpoint->ah, size);
     if (OPAL_UNLIKELY(!room)) {
@@ -256,7 +264,8 @@ static int btl_sendi(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoi
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     struct iovec iov = {.iov_base = room + header_size, .iov_len = payload_size};
-    note_number(endpoint, number);
+    note_place(endpoint, place);
+    mca_btl_diwarp_look_soon(module);
     memcpy(room, header, header_size);
     if (payload_size > 0 && !opal_convertor_need_buffers(convertor)) {
         opal_convertor_get_current_pointer(convertor, &from);

@@ -68,6 +68,7 @@ int mca_btl_diwarp_work_post(struct mca_btl_diwarp_module *module, struct mca_bt
         mca_btl_diwarp_in_progress(module) ? MCA_BTL_DIWARP_QUEUE_WRS : BUFFERED_MAX;
     mca_btl_base_endpoint_t *endpoint = work->endpoint;
     int rc = -ENOMEM;
+    mca_btl_diwarp_look_soon(module);
     OPAL_THREAD_LOCK(&module->lock);
     work->buffered = work->buffered && endpoint->posted_count < buffered_max;
     if (OPAL_LIKELY(!endpoint->waiting))

@@ -69,6 +69,7 @@ struct dv_context {
     uint32_t rc_qps;
     LIST_HEAD(, dv_rc) waiting;   /* with Sends that wait for an other side */
     uint64_t look_ns;             /* at these, next */
+    LIST_HEAD(, dv_rd) holding;   /* Sends that no receive was there for */
     struct diwarp_helper *helper; /* NULL: there was none, nor anybody who sleeps for events */
     struct diwarp_address address;
     int claim; /* a socket: the port is ours, among the contexts of the network namespace */
@@ -191,7 +192,7 @@ struct dv_srq {
     uint32_t users;
     uint32_t async_events; /* taken; srq.events_completed of them are acknowledged */
     /* The queue pairs of RD that take receives of it, and what tells them of one that is posted (1)
-     * or taken (-1), by whomever, or given back (0). Both are rd.c's. */
+     * or taken (-1) by any queue pair. Both are rd.c's. */
     struct dv_rd *rds;
     void (*on_change)(struct dv_srq *srq, int32_t change);
 };

@@ -90,12 +90,11 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);
     wc.imm_data = htonl(done->wc.imm_data);
-    const uint64_t wr_id = recv->wr_id;
+    wc.wr_id = recv->wr_id;
     if (srq)
-        (void)dv_srq_taken(srq, wc.wr_id);
+        (void)dv_srq_release(srq, done->wc.wr_id);
     else
         dv_recvs_release(recvs, recv);
-    wc.wr_id = wr_id;
     dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
     if (wc.status == IBV_WC_LOC_PROT_ERR)
         fail(qp);
@@ -119,6 +118,7 @@ int dv_progress(struct dv_context *context)
         context->done_count = 0;
         all += n > 0 ? n : 0;
     } while (n == DV_BATCH);
+    dv_rd_receive_held(context);
     /* What came in time may lie in a socket: it is read first. */
     if (!LIST_EMPTY(&context->waiting))
         dv_rc_expire(context, all);

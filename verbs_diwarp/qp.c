@@ -279,6 +279,8 @@ static void fail(struct dv_qp *qp)
     }
     if (qp->rd) {
         read_all(dv_context_of(dv_ibv_qp(qp)->context));
+        if (qp->attr.qp_state != IBV_QPS_ERR)
+            dv_async_push_last(qp);
         dv_rd_fail(qp);
         return;
     }

@@ -13,7 +13,6 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc_queues.h"
-#include "verbs_diwarp/srq.h"
 
 /* ---- who calls whom ---- */
 
@@ -254,8 +253,6 @@ static void close_core(struct dv_qp *qp)
     qp->rc->core = qp->rc->loop = NULL;
     qp->rc->connected = false;
     end_wait(qp->rc);
-    if (qp->ex.qp_base.srq)
-        dv_srq_given_back((struct dv_srq *)qp->ex.qp_base.srq);
 }
 
 static const struct dv_qp *find(const struct dv_context *context, uint32_t qpn)

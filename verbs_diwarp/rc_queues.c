@@ -274,7 +274,7 @@ static void received(struct dv_qp *qp, const struct diwarp_wc *done)
     if (qp->rc->recvs)
         pop_recv(qp);
     else
-        wc.wr_id = dv_srq_taken((struct dv_srq *)qp->ex.qp_base.srq, wc.wr_id);
+        wc.wr_id = dv_srq_release((struct dv_srq *)qp->ex.qp_base.srq, wc.wr_id);
     dv_cq_push(qp->ex.qp_base.recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
 }
 

@@ -15,7 +15,7 @@
 
 struct send {
     uint64_t wr_id;
-    struct dv_gathered *gathered; /* NULL: it has few elements */
+    struct dv_gathered *gathered; /* NULL: its elements are diwarp's to read or write */
     enum ibv_wc_opcode opcode;
     uint32_t bytes;
     bool signaled, used;
@@ -25,8 +25,6 @@ struct recv {
     uint64_t wr_id;
     int sge_count;
 };
-
-#define SEND_MAX_SGE 4 /* of diwarp's RD; its writes and reads have one */
 
 /* A Send that came with others, and found no receive. */
 struct held {
@@ -45,9 +43,10 @@ struct dv_rd {
     struct ibv_sge *sges;
     uint32_t first_recv, recv_count;
     struct held *held, **held_end;
+    LIST_ENTRY(dv_rd) holding; /* in context.holding, while it holds any */
     struct dv_qp *qp;
-    struct dv_rd *next; /* on the same SRQ, while it takes receives of it */
-    bool taking;        /* one of them: diwarp has counted it */
+    struct dv_rd *next; /* of the queue pairs that take receives of its SRQ */
+    bool taking;        /* a receive of the SRQ, for a Send that diwarp has counted already */
 };
 
 static struct dv_srq *srq_of(const struct dv_qp *qp)
@@ -77,7 +76,7 @@ int dv_rd_init(struct dv_qp *qp)
     return rd->sends && rd->free_sends && rd->inlined && rd->recvs && rd->sges ? 0 : -ENOMEM;
 }
 
-/* Those that have not ended. */
+/* Requests that have not ended give no completion. */
 static void forget_sends(struct dv_qp *qp)
 {
     for (uint32_t i = 0; qp->rd->sends && i < send_room(qp); i++) {
@@ -112,8 +111,10 @@ static void pop_held(struct dv_rd *rd)
 {
     struct held *held = rd->held;
     rd->held = held->next;
-    if (!rd->held)
+    if (!rd->held) {
         rd->held_end = &rd->held;
+        LIST_REMOVE(rd, holding);
+    }
     free(held);
 }
 
@@ -244,14 +245,13 @@ void dv_rd_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     if (inlined)
         keep_inline(qp, number, &out.wr, &sge);
     const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ;
+    const bool nothing = rdma && !rd->sends[number].bytes; /* no memory is asked for */
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     if (!inlined && dv_lacks_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
-    else if (!inlined && wr->num_sge > (rdma ? 1 : SEND_MAX_SGE))
+    else if (!nothing && !inlined && wr->num_sge > (rdma ? 1 : DIWARP_RD_SEND_SGES))
         status =
             status_of(dv_gather(&out.wr, dv_ibv_qp(qp)->pd, &sge, &rd->sends[number].gathered));
-    /* Of no memory nobody is asked. */
-    const bool nothing = rdma && !rd->sends[number].bytes;
     if (!status && !nothing)
         status = status_of(diwarp_post_send(rd->core, &out));
     if (status || nothing)
@@ -331,14 +331,24 @@ static void receive_held(struct dv_qp *qp)
         pop_held(rd);
 }
 
-/* One is posted, or was taken for another; 0: one that was taken is there again. */
+void dv_rd_receive_held(struct dv_context *context)
+{
+    struct dv_rd *rd = LIST_FIRST(&context->holding);
+    while (rd) {
+        struct dv_rd *next = LIST_NEXT(rd, holding);
+        receive_held(rd->qp);
+        rd = next;
+    }
+}
+
+/* How many receives of the SRQ there are more, for all of its queue pairs. */
 static void on_srq_change(struct dv_srq *srq, int32_t change)
 {
     for (struct dv_rd *rd = srq->rds; rd; rd = rd->next)
         if (!rd->taking)
             diwarp_add_recv_room(rd->core, change);
-    for (struct dv_rd *rd = change >= 0 ? srq->rds : NULL; rd; rd = rd->next)
-        receive_held(rd->qp);
+    if (change > 0)
+        dv_rd_receive_held(dv_context_of(srq->srq.context));
 }
 
 void dv_rd_begin(struct dv_qp *qp)
@@ -361,6 +371,7 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
                       &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
                                                 .event_type = IBV_EVENT_QP_FATAL});
+        dv_async_push_last(qp);
         qp->attr.qp_state = IBV_QPS_ERR;
         dv_rd_fail(qp);
         return;
@@ -369,6 +380,8 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
     held->wc = *done;
     if (done->wc.byte_len)
         memcpy(held->data, done->data, done->wc.byte_len);
+    if (!rd->held)
+        LIST_INSERT_HEAD(&dv_context_of(dv_ibv_qp(qp)->context)->holding, rd, holding);
     *rd->held_end = held;
     rd->held_end = &held->next;
 }
@@ -399,8 +412,6 @@ void dv_rd_fail(struct dv_qp *qp)
     for (uint32_t i = 0; i < send_room(qp); i++)
         if (rd->sends[i].used)
             complete_send(qp, i, IBV_WC_WR_FLUSH_ERR);
-    if (srq_of(qp))
-        dv_async_push_last(qp);
     struct ibv_sge sges[DV_MAX_SGE];
     struct ibv_recv_wr wr = {.sg_list = sges};
     while (!srq_of(qp) && take_recv(qp, &wr)) {
@@ -419,7 +430,6 @@ void dv_rd_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
         return;
     switch ((int)done->wc.opcode) {
     case IBV_WC_RECV:
-        receive_held(qp);
         if (rd->held || !receive(qp, done, done->data))
             hold(qp, done);
         break;

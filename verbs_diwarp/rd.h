@@ -26,5 +26,8 @@ uint32_t dv_rd_room(const struct dv_qp *qp);
 void dv_rd_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwarp_ah *ah);
 /* 0 or a positive errno. */
 int dv_rd_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
+/* Hands over Sends that waited for a receive, where there is one now: posted, or given back to an
+ * SRQ by another queue pair, whose message did not come whole. */
+void dv_rd_receive_held(struct dv_context *context);
 /* What diwarp completed. */
 void dv_rd_deliver(struct dv_qp *qp, const struct diwarp_wc *done);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs_diwarp/diwarp_verbs.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/rdma.h"
 
@@ -30,6 +31,15 @@ void dv_scatter(const struct ibv_sge *sge, void *const *at, uint32_t skip, const
     }
 }
 
+/* Of an element without bytes nobody asks for the key. */
+static bool are_readable(const struct ibv_pd *pd, const struct ibv_send_wr *wr)
+{
+    for (int i = 0; i < wr->num_sge; i++)
+        if (wr->sg_list[i].length && !dv_are_registered(pd, &wr->sg_list[i], 1))
+            return false;
+    return true;
+}
+
 static void copy_in(struct dv_gathered *gathered, const struct ibv_pd *pd,
                     const struct ibv_send_wr *wr)
 {
@@ -46,11 +56,11 @@ int dv_gather(struct ibv_send_wr *wr, const struct ibv_pd *pd, struct ibv_sge *s
               struct dv_gathered **gathered)
 {
     const bool read = wr->opcode == IBV_WR_RDMA_READ;
+    const bool rdma = read || wr->opcode == IBV_WR_RDMA_WRITE;
     const uint64_t bytes = dv_total_bytes(wr);
-    if (bytes > UINT32_MAX)
+    if (bytes > (rdma ? DV_RDMA_BYTES : DIWARP_VERBS_RD_SEND_BYTES))
         return -EMSGSIZE;
-    if (read ? !dv_may_write(pd, wr->sg_list, wr->num_sge, NULL)
-             : !dv_are_registered(pd, wr->sg_list, wr->num_sge))
+    if (read ? !dv_may_write(pd, wr->sg_list, wr->num_sge, NULL) : !are_readable(pd, wr))
         return -EACCES;
     struct dv_gathered *made = malloc(sizeof *made + bytes);
     if (!made)

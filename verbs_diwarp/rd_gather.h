@@ -10,8 +10,8 @@ struct dv_gathered;
  * a read, room for them. -EACCES: one is not registered, or may not be written; -ENOMEM. */
 int dv_gather(struct ibv_send_wr *wr, const struct ibv_pd *pd, struct ibv_sge *sge,
               struct dv_gathered **gathered);
-/* It has ended; well: a read is copied to its elements. False: these are not registered any more.
- */
+/* The request has ended; `well`: what a read has brought is copied to its elements. False: they may
+ * not be written any more. */
 bool dv_gathered_end(struct dv_gathered *gathered, const struct ibv_pd *pd, bool well);
 
 /* Copies bytes to elements, `skip` bytes into them, which have room. at: where each is. */

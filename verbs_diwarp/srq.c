@@ -31,7 +31,7 @@ static void change(struct dv_srq *srq, int32_t by)
         srq->on_change(srq, by);
 }
 
-uint64_t dv_srq_taken(struct dv_srq *srq, uint64_t place)
+uint64_t dv_srq_release(struct dv_srq *srq, uint64_t place)
 {
     struct dv_recv *recv = &srq->recvs.places[place];
     dv_recvs_release(&srq->recvs, recv);
@@ -40,16 +40,11 @@ uint64_t dv_srq_taken(struct dv_srq *srq, uint64_t place)
     return recv->wr_id;
 }
 
-void dv_srq_given_back(struct dv_srq *srq)
-{
-    change(srq, 0);
-}
-
 bool dv_srq_take(struct dv_srq *srq, struct ibv_recv_wr *wr)
 {
     if (diwarp_take_srq_recv(srq->core, wr))
         return false;
-    wr->wr_id = dv_srq_taken(srq, wr->wr_id);
+    wr->wr_id = dv_srq_release(srq, wr->wr_id);
     return true;
 }
 

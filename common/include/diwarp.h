@@ -458,6 +458,9 @@ enum { DIWARP_SEND_BUFFERED = 1 << 16, DIWARP_SEND_HOLD = 1 << 17, DIWARP_SEND_L
  * the sender's own otherwise. */
 enum { DIWARP_SEND_QKEY = 1 << 19 };
 
+/* Elements that a Send over RD may have; its writes and reads have one. */
+#define DIWARP_RD_SEND_SGES 4
+
 /* As in ibv_send_wr SEND, SEND_WITH_IMM, RDMA_WRITE (on UD a Write-Record), RDMA_READ and, RD only,
  * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work request, not a list. */
 struct diwarp_send_wr {

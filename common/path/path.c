@@ -102,14 +102,13 @@ void dw_path_put(struct dw_paths *paths, struct dw_path *path)
     free(path);
 }
 
+/* A search begins anew where less passes than it had found. */
 static void set_state(struct dw_path *path, enum dw_path_state state)
 {
     static const bool may_follow[DW_PATH_STATES][DW_PATH_STATES] = {
         [DW_PATH_WHOLE] = {[DW_PATH_SEARCHING] = true},
-        [DW_PATH_SEARCHING] = {[DW_PATH_SEARCHING] =
-                                   true, /* less passes than the search had found */
-                               [DW_PATH_WHOLE] = true,
-                               [DW_PATH_NARROW] = true},
+        [DW_PATH_SEARCHING] =
+            {[DW_PATH_SEARCHING] = true, [DW_PATH_WHOLE] = true, [DW_PATH_NARROW] = true},
         [DW_PATH_NARROW] = {[DW_PATH_SEARCHING] = true, [DW_PATH_WHOLE] = true},
     };
     assert(may_follow[path->state][state]);

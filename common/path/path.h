@@ -20,8 +20,8 @@
 
 struct dw_ways; /* ways.h */
 
-/* RFC 8899 5.2, but for its Base and Error: one that takes less than every network must is given up
- * by its users. */
+/* RFC 8899 5.2, without its Base and Error: below DW_MTU_MIN_BYTES a path is not lowered, and who
+ * uses it finds that nothing passes. */
 enum dw_path_state {
     DW_PATH_WHOLE,     /* takes what the interfaces take, as far as is known */
     DW_PATH_SEARCHING, /* it took less; longer ones are probed */

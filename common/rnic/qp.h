@@ -10,7 +10,7 @@
 
 /* ---- protection domains: who may touch which bytes (RFC 5040 section 8, RFC 5042) ---- */
 
-#define DW_MAX_SGE 4 /* of RD, which keeps them */
+#define DW_MAX_SGE DIWARP_RD_SEND_SGES /* RD keeps them */
 
 struct diwarp_pd {
     struct diwarp_device *device;
@@ -90,7 +90,8 @@ struct diwarp_qp {
     const struct dw_service *service;
     void *state;       /* of the service, for the port */
     uint32_t num;      /* QPN: unique on the port, never 0 */
-    bool counts_recvs; /* RD: it takes `recv_room` Sends; negative: so many were too many */
+    bool counts_recvs; /* RD: it takes `recv_room` Sends; negative: so many came, or were taken
+                        * back, beyond what there was */
     int64_t recv_room;
     bool draining;       /* Sends that come are acknowledged, not delivered */
     struct dw_list link; /* in port.qps */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Posted receives: alone, or in rings, a queue pair's own over RC or an SRQ's, which RC and UD
- * share. */
+/* Posted receives: alone, or in rings, a queue pair's own over RC or an SRQ's, which RC, UD and who
+ * places messages of RD share. */
 #pragma once
 
 #include "common/rnic/qp.h"

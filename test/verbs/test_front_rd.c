@@ -165,10 +165,28 @@ static void assert_pieces(const uint8_t *whole, unsigned count, uint32_t bytes, 
         assert_memory_equal(sides[0]->memory + at + 2 * bytes * i, whole + bytes * i, bytes);
 }
 
-static void rd__requests_of_32_elements(void **state)
+static int shift_all_of_32(void **state)
+{
+    sge_max = 32;
+    return shift_all(state);
+}
+
+static int of_32(void **state)
 {
     (void)state;
     sge_max = 32;
+    return 0;
+}
+
+static int of_2(void **state)
+{
+    sge_max = 2;
+    return shift_none(state);
+}
+
+static void rd__requests_of_32_elements(void **state)
+{
+    (void)state;
     open_both(true);
     for (unsigned count = 1; count <= 32; count++) {
         assert_int_equal(receive(count, 50000, 40 + 1000 * count), 0);
@@ -193,16 +211,14 @@ static void rd__requests_of_32_elements(void **state)
         }
     }
     close_both();
-    sge_max = 2;
 }
 
 /* Of elements that are not registered, when it is posted or when its answer comes. */
 static void rd__requests_of_32_elements__keys_are_checked(void **state)
 {
     (void)state;
-    sge_max = 32;
     open_both(true);
-    assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 1, 32, 3000, LARGE - 5999 - 62 * 3000), 0);
+    assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 1, 32, 3000, LARGE - 3000 - 62 * 3000), 0);
     (void)done(1, IBV_WC_SUCCESS);
     assert_int_equal(post_pieces(IBV_WR_RDMA_WRITE, 2, 32, 3000, LARGE - 2999 - 62 * 3000), 0);
     (void)done(2, IBV_WC_LOC_PROT_ERR);
@@ -221,7 +237,44 @@ static void rd__requests_of_32_elements__keys_are_checked(void **state)
         assert_non_null(sides[0]->mr);
     }
     close_both();
-    sge_max = 2;
+}
+
+/* What has not ended goes with the queue pair: flushed, forgotten, or destroyed. Elements of no
+ * bytes need no key. */
+static void rd__requests_of_32_elements__given_up(void **state)
+{
+    (void)state;
+    struct ibv_qp_attr to = {.qp_state = IBV_QPS_ERR};
+    struct ibv_sge sges[6] = {{0}};
+    open_both(true);
+    sges[3] = (struct ibv_sge){address_in(sides[0], 0), 100, sides[0]->mr->lkey};
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+    ibv_wr_start(ex);
+    ex->wr_id = 1;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(ex);
+    ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num, QKEY);
+    ibv_wr_set_sge_list(ex, 6, sges);
+    assert_int_equal(ibv_wr_complete(ex), 0);
+    for (unsigned i = 2; i < ROOM; i++) /* they wait for receives */
+        assert_int_equal(post_pieces(IBV_WR_SEND, i, 32, 100, 0), 0);
+    assert_int_equal(ibv_modify_qp(sides[0]->qp, &to, IBV_QP_STATE), 0);
+    for (unsigned i = 1; i < ROOM; i++) {
+        const struct ibv_wc wc = take(sides[0]->send_cq);
+        assert_true(wc.status == IBV_WC_WR_FLUSH_ERR || wc.status == IBV_WC_SUCCESS);
+    }
+    close_both();
+    open_both(true);
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(post_pieces(IBV_WR_SEND, i, 32, 100, 0), 0);
+    to.qp_state = IBV_QPS_RESET;
+    assert_int_equal(ibv_modify_qp(sides[0]->qp, &to, IBV_QP_STATE), 0);
+    assert_empty(sides[0]->send_cq);
+    close_both();
+    open_both(true);
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(post_pieces(IBV_WR_RDMA_READ, i, 32, 100, 0), 0);
+    close_both();
 }
 
 static void rd__creation_is_checked(void **state)
@@ -254,9 +307,10 @@ int main(void)
         cmocka_unit_test(rd__bad_requests__end_alone),
         cmocka_unit_test(rd__in_error__all_is_flushed),
         cmocka_unit_test(rd__within_a_process),
-        cmocka_unit_test(rd__requests_of_32_elements),
-        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements, shift_all, shift_none),
-        cmocka_unit_test(rd__requests_of_32_elements__keys_are_checked),
+        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements, of_32, of_2),
+        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements, shift_all_of_32, of_2),
+        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements__keys_are_checked, of_32, of_2),
+        cmocka_unit_test_setup_teardown(rd__requests_of_32_elements__given_up, of_32, of_2),
         cmocka_unit_test(rd__creation_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The verbs front: RD queue pairs that share an SRQ, with each other and with one of UD. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 #include "test/verbs/sides.h"
@@ -124,6 +125,27 @@ static void rd_srq__without_receives__sends_wait(void **state)
     close_targets();
 }
 
+/* Of several Sends in a datagram all but the first wait here: for another receive, or until their
+ * queue pair is in error, is reset or destroyed. */
+static void rd_srq__held__go_with_their_queue_pair(void **state)
+{
+    (void)state;
+    const enum ibv_qp_state ends[SENDERS] = {IBV_QPS_ERR, IBV_QPS_RESET, IBV_QPS_RESET};
+    bool right;
+    open_targets(false);
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(send_to(targets[i % SENDERS], (uint8_t)i), 0);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        struct ibv_qp_attr to = {.qp_state = ends[i]};
+        assert_int_equal(post_shared(i), 0);
+        (void)taken(&right);
+        assert_true(right);
+        if (i < 2)
+            assert_int_equal(ibv_modify_qp(targets[i], &to, IBV_QP_STATE), 0);
+    }
+    close_targets();
+}
+
 static void rd_srq__shared_with_ud(void **state)
 {
     (void)state;
@@ -162,10 +184,14 @@ static void rd_srq__one_in_error__others_go_on(void **state)
     for (unsigned i = 0; i < ROOM; i++)
         assert_int_equal(post_shared(i), 0);
     assert_int_equal(ibv_modify_qp(targets[0], &to, IBV_QP_STATE), 0);
+    struct pollfd told = {.fd = sides[1]->context->async_fd, .events = POLLIN};
+    assert_int_equal(poll(&told, 1, 10000), 1);
     assert_int_equal(ibv_get_async_event(sides[1]->context, &event), 0);
     assert_int_equal(event.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
     assert_ptr_equal(event.element.qp, targets[0]);
     ibv_ack_async_event(&event);
+    assert_int_equal(ibv_modify_qp(targets[0], &to, IBV_QP_STATE), 0);
+    assert_int_equal(poll(&told, 1, 0), 0); /* once is enough */
     assert_empty(sides[1]->recv_cq);
     for (unsigned i = 1; i <= ROOM; i++) {
         const uint8_t number = (uint8_t)(i % 2 ? 1 : 2);
@@ -202,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd_srq__each_receive_serves_any),
         cmocka_unit_test(rd_srq__without_receives__sends_wait),
+        cmocka_unit_test(rd_srq__held__go_with_their_queue_pair),
         cmocka_unit_test(rd_srq__shared_with_ud),
         cmocka_unit_test(rd_srq__one_in_error__others_go_on),
         cmocka_unit_test(rd_srq__bad_receive__fails_alone),
