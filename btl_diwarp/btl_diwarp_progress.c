@@ -131,7 +131,7 @@ static void let_helper_end(struct mca_btl_diwarp_module *module)
 
 static bool is_early(struct mca_btl_diwarp_module *module)
 {
-    if (module->alone || module->may_block ||
+    if (module->alone || module->may_block || module->rc || /* which does not ask all with each */
         __atomic_load_n(&module->vain_looks, __ATOMIC_RELAXED) < RARE_AFTER)
         return false;
     const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC);

@@ -194,6 +194,7 @@ uint32_t dw_path_probe_bytes(struct dw_path *path, uint64_t now_ns)
 
 void dw_path_on_probe_sent(struct dw_path *path, uint32_t id, uint64_t wait_ns, uint64_t now_ns)
 {
+    assert(path->state == DW_PATH_SEARCHING && path->probe_bytes);
     path->probe_id = id;
     path->due_ns = now_ns + (wait_ns << path->unanswered);
     if (path->unanswered < UNANSWERED_MAX)
