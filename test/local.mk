@@ -380,6 +380,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_cm_ids \
 	test/verbs/test_front_cq_ex \
 	test/verbs/test_front_dm \
+	test/verbs/test_front_elements \
 	test/verbs/test_front_events \
 	test/verbs/test_front_exit \
 	test/verbs/test_front_extension \
@@ -474,6 +475,9 @@ test_verbs_test_front_rc_errors_SOURCES = test/verbs/test_front_rc_errors.c test
 	test/verbs/end.c
 test_verbs_test_front_rc_errors_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rc_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_elements_SOURCES = test/verbs/test_front_elements.c test/verbs/rc_pair.c test/verbs/sides.c \
+	test/verbs/end.c
+test_verbs_test_front_elements_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rd_SOURCES = test/verbs/test_front_rd.c test/verbs/sides.c test/verbs/end.c
 test_verbs_test_front_rd_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rd_srq_SOURCES = test/verbs/test_front_rd_srq.c test/verbs/sides.c test/verbs/end.c

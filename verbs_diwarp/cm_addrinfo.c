@@ -29,14 +29,13 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
                    struct addrinfo **found)
 {
     const bool passive = hints->ai_flags & RAI_PASSIVE;
+    const bool any = hints->ai_family != AF_INET && hints->ai_family != AF_INET6;
     struct addrinfo wanted = {.ai_flags = (passive ? AI_PASSIVE : 0) |
                                           (hints->ai_flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
-                              .ai_family = dv_cm_first_family(),
+                              .ai_family = any ? dv_cm_first_family() : hints->ai_family,
                               .ai_socktype = SOCK_STREAM};
-    if (hints->ai_flags & RAI_FAMILY)
-        wanted.ai_family = hints->ai_family;
     int rc = getaddrinfo(node, service, &wanted, found);
-    if (rc && !(hints->ai_flags & RAI_FAMILY)) {
+    if (rc && any) {
         wanted.ai_family = AF_UNSPEC;
         rc = getaddrinfo(node, service, &wanted, found);
     }

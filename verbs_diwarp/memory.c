@@ -87,7 +87,7 @@ void *dv_memory_at(const struct ibv_pd *pd, const struct ibv_sge *sge)
 bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count)
 {
     for (int i = 0; i < count; i++)
-        if (!region_of(pd, &sges[i]))
+        if (sges[i].length && !region_of(pd, &sges[i]))
             return false;
     return true;
 }

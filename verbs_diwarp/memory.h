@@ -3,7 +3,8 @@
 
 #include "verbs_diwarp/front.h"
 
-/* Each is of memory of a region of the PD that has its key; with the context's lock held. */
+/* Each that is not empty is of memory of a region of the PD that has its key; with the context's
+ * lock held. */
 bool dv_are_registered(const struct ibv_pd *pd, const struct ibv_sge *sges, int count);
 /* Each that is not empty is, and of a region with IBV_ACCESS_LOCAL_WRITE. at: where each is; NULL:
  * not asked for. */

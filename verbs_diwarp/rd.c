@@ -265,12 +265,16 @@ static struct ibv_sge *sges_of(const struct dv_qp *qp, uint32_t place)
     return qp->rd->sges + (size_t)place * qp->cap.max_recv_sge;
 }
 
-static uint64_t recv_bytes(const struct ibv_sge *sges, int count)
+/* Elements of no more than these bytes, for what is beyond may be anybody's. False: they are fewer.
+ */
+static bool cut(struct ibv_sge *sges, int count, uint32_t bytes)
 {
-    uint64_t bytes = 0;
-    for (int i = 0; i < count; i++)
-        bytes += sges[i].length;
-    return bytes;
+    for (int i = 0; i < count; i++) {
+        if (sges[i].length > bytes)
+            sges[i].length = bytes;
+        bytes -= sges[i].length;
+    }
+    return !bytes;
 }
 
 /* The oldest receive, whose elements wr->sg_list has room for. False: none is posted. */
@@ -311,10 +315,10 @@ static bool receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *
                         .wc_flags = done->wc.wc_flags | IBV_WC_GRH};
     void *at[DV_MAX_SGE];
     struct ibv_grh grh;
-    if (!dv_may_write(pd, sges, wr.num_sge, at)) {
-        wc.status = IBV_WC_LOC_PROT_ERR;
-    } else if (recv_bytes(sges, wr.num_sge) < wc.byte_len) {
+    if (!cut(sges, wr.num_sge, wc.byte_len)) {
         wc.status = IBV_WC_LOC_LEN_ERR;
+    } else if (!dv_may_write(pd, sges, wr.num_sge, at)) {
+        wc.status = IBV_WC_LOC_PROT_ERR;
     } else {
         dv_make_grh(dv_context_of(dv_ibv_qp(qp)->context), done, &grh);
         dv_scatter(sges, at, 0, &grh, sizeof grh);
@@ -390,7 +394,7 @@ int dv_rd_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)
 {
     struct dv_rd *rd = qp->rd;
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge ||
-        !dv_may_write(dv_ibv_qp(qp)->pd, wr->sg_list, wr->num_sge, NULL))
+        dv_lacks_key(wr->sg_list, wr->num_sge))
         return EINVAL;
     if (rd->recv_count >= qp->cap.max_recv_wr)
         return ENOMEM;

@@ -31,15 +31,6 @@ void dv_scatter(const struct ibv_sge *sge, void *const *at, uint32_t skip, const
     }
 }
 
-/* Of an element without bytes nobody asks for the key. */
-static bool are_readable(const struct ibv_pd *pd, const struct ibv_send_wr *wr)
-{
-    for (int i = 0; i < wr->num_sge; i++)
-        if (wr->sg_list[i].length && !dv_are_registered(pd, &wr->sg_list[i], 1))
-            return false;
-    return true;
-}
-
 static void copy_in(struct dv_gathered *gathered, const struct ibv_pd *pd,
                     const struct ibv_send_wr *wr)
 {
@@ -60,7 +51,8 @@ int dv_gather(struct ibv_send_wr *wr, const struct ibv_pd *pd, struct ibv_sge *s
     const uint64_t bytes = dv_total_bytes(wr);
     if (bytes > (rdma ? DV_RDMA_BYTES : DIWARP_VERBS_RD_SEND_BYTES))
         return -EMSGSIZE;
-    if (read ? !dv_may_write(pd, wr->sg_list, wr->num_sge, NULL) : !are_readable(pd, wr))
+    if (read ? !dv_may_write(pd, wr->sg_list, wr->num_sge, NULL)
+             : !dv_are_registered(pd, wr->sg_list, wr->num_sge))
         return -EACCES;
     struct dv_gathered *made = malloc(sizeof *made + bytes);
     if (!made)

@@ -42,29 +42,59 @@ void dw_recv_set(struct dw_recv *recv, const struct diwarp_pd *pd, uint64_t wr_i
         recv->sge[i] = (struct dw_sge){list[i], iov[i].iov_base};
 }
 
-static void scatter(const struct dw_recv *recv, size_t skip, const uint8_t *data, size_t left)
+/* What a message touches of an element: so many bytes of it, from `at` on. */
+struct touched {
+    uint32_t at, bytes;
+};
+
+/* Of `length` bytes, when *bytes of a message begin *skip bytes into them or behind them; both are
+ * left for the next element. */
+static struct touched touch(uint32_t length, size_t *skip, size_t *bytes)
 {
-    for (unsigned i = 0; i < recv->sge_count && left; i++) {
-        const uint32_t length = recv->sge[i].sge.length;
-        const size_t before = skip < length ? skip : length;
-        const size_t room = length - before, bytes = left < room ? left : room;
-        if (bytes)
-            dw_copy((uint8_t *)recv->sge[i].at + before, data, bytes);
-        skip -= before;
-        data += bytes;
-        left -= bytes;
+    const uint32_t at = *skip < length ? (uint32_t)*skip : length;
+    const uint32_t room = length - at, touched = *bytes < room ? (uint32_t)*bytes : room;
+    *skip -= at;
+    *bytes -= touched;
+    return (struct touched){at, touched};
+}
+
+static void scatter(const struct dw_recv *recv, size_t skip, const uint8_t *data, size_t bytes)
+{
+    for (unsigned i = 0; i < recv->sge_count && bytes; i++) {
+        const struct touched part = touch(recv->sge[i].sge.length, &skip, &bytes);
+        if (part.bytes)
+            dw_copy((uint8_t *)recv->sge[i].at + part.at, data, part.bytes);
+        data += part.bytes;
     }
+}
+
+/* As scatter(), of a receive not all of whose memory is registered. */
+static bool scatter_checked(const struct diwarp_pd *pd, const struct dw_recv *recv, size_t skip,
+                            const uint8_t *data, size_t bytes)
+{
+    for (unsigned i = 0; i < recv->sge_count && bytes; i++) {
+        const struct touched part = touch(recv->sge[i].sge.length, &skip, &bytes);
+        struct dw_sge into = {.sge = recv->sge[i].sge};
+        into.sge.addr += part.at;
+        into.sge.length = part.bytes;
+        if (!dw_pd_locate(pd, &into, 1))
+            return false;
+        if (part.bytes)
+            dw_copy(into.at, data, part.bytes);
+        data += part.bytes;
+    }
+    return true;
 }
 
 enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,
                                  const uint8_t *data, size_t bytes)
 {
-    if (!skip && !bytes) /* no memory is touched: a message without a payload */
-        return IBV_WC_SUCCESS;
-    if (recv->checked != pd->deregistered && !dw_pd_locate(pd, recv->sge, recv->sge_count))
+    if (recv->checked != pd->deregistered && dw_pd_locate(pd, recv->sge, recv->sge_count))
+        recv->checked = pd->deregistered;
+    if (recv->checked == pd->deregistered)
+        scatter(recv, skip, data, bytes);
+    else if (!scatter_checked(pd, recv, skip, data, bytes))
         return IBV_WC_LOC_PROT_ERR;
-    recv->checked = pd->deregistered;
-    scatter(recv, skip, data, bytes);
     return IBV_WC_SUCCESS;
 }
 

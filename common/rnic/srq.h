@@ -38,7 +38,7 @@ static inline const struct diwarp_pd *dw_recv_pd(const struct diwarp_srq *srq,
     return srq ? srq->pd : own;
 }
 /* Copies to its memory, `skip` bytes into it, as much as it has room for. IBV_WC_LOC_PROT_ERR: not
- * all of it is registered; looked at anew only where the PD has lost a region since. */
+ * all that this touches is registered. */
 enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *recv, size_t skip,
                                  const uint8_t *data, size_t bytes);
 

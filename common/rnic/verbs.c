@@ -122,11 +122,11 @@ void diwarp_dereg_mr(struct diwarp_mr *mr)
     dw_unlock(pd->device);
 }
 
-/* Of one element: 0 and where its memory is, or -EACCES. */
+/* Of one element: 0 and where its memory is, or -EACCES. Of one without bytes nothing is asked. */
 static int locate(const struct diwarp_pd *pd, const struct ibv_sge *sge, int access, void **at)
 {
     struct dw_region *region;
-    if (!sge->lkey) {
+    if (!sge->lkey || !sge->length) {
         *at = (void *)(uintptr_t)sge->addr;
         return 0;
     }

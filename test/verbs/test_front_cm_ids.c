@@ -172,6 +172,38 @@ static void ud__hears_of_a_refusal_as_unreachable(void **state)
     assert_refused(&caller, SIDR_UNSUPPORTED, 0); /* nobody listens */
 }
 
+/* ---- names ---- */
+
+/* Of the address found; AF_UNSPEC: none. */
+static int family_of(const char *node, int family, int flags)
+{
+    struct rdma_addrinfo hints = {.ai_flags = flags, .ai_family = family}, *found = NULL;
+    if (rdma_getaddrinfo(node, "7", &hints, &found))
+        return AF_UNSPEC;
+    const struct sockaddr *addr = flags & RAI_PASSIVE ? found->ai_src_addr : found->ai_dst_addr;
+    const int is = addr->sa_family;
+    assert_int_equal(found->ai_family, is);
+    rdma_freeaddrinfo(found);
+    return is;
+}
+
+/* As librdmacm: the hints say which family, whether with RAI_FAMILY or not. */
+static void getaddrinfo__finds_the_family_asked_for(void **state)
+{
+    (void)state;
+    for (int flags = 0; flags <= RAI_FAMILY; flags += RAI_FAMILY) {
+        assert_int_equal(family_of(NULL, AF_INET6, flags | RAI_PASSIVE), AF_INET6);
+        assert_int_equal(family_of(NULL, AF_INET, flags | RAI_PASSIVE), AF_INET);
+        assert_int_equal(family_of("127.0.0.1", AF_INET, flags), AF_INET);
+        assert_int_equal(family_of("::1", AF_INET6, flags), AF_INET6);
+        assert_int_equal(family_of("::1", AF_INET, flags), AF_UNSPEC);
+        assert_int_equal(family_of("127.0.0.1", AF_INET6, flags), AF_UNSPEC);
+    }
+    assert_int_equal(family_of("127.0.0.1", 0, 0), AF_INET);
+    assert_int_equal(family_of("::1", 0, 0), AF_INET6);
+    assert_int_equal(family_of(NULL, 0, RAI_PASSIVE), AF_INET);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +214,7 @@ int main(void)
         cmocka_unit_test(create_qp__tells_nothing_when_it_fails),
         cmocka_unit_test(create_ep__keeps_the_pd),
         cmocka_unit_test(ud__hears_of_a_refusal_as_unreachable),
+        cmocka_unit_test(getaddrinfo__finds_the_family_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
