@@ -73,6 +73,7 @@ void dw_record_destroy(struct dw_record *record)
     struct dw_record_peer *peer = record->peer;
     dw_record_set_state(record, DW_RECORD_ENDED);
     if (record->is_sink) {
+        peer->records->sinks_bytes -= record->in.total;
         dw_grant_end(record);
         dw_record_sink_fini(&record->in);
     } else {

@@ -82,6 +82,7 @@ struct dw_records {
     uint32_t grant_budget_bytes; /* of it, what is for records */
     uint32_t window_bytes;       /* of their payload, what may be under way at most */
     uint64_t due_bytes;          /* of all peers but those set aside */
+    uint64_t sinks_bytes;        /* of all sinks that there are */
 };
 
 /* A way that was answered so often in a row and brought nothing lets only short ones through. */

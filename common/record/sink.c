@@ -4,9 +4,10 @@
 #include "common/record/records.h"
 #include "common/rel/sendwin.h"
 
-/* Records from this on are copied past the cache: they would push out of it what the kernel copies
- * next. Smaller ones are likely read soon. */
+/* Where so much is on its way into memory, records of a train and more are copied past the cache:
+ * they would push out of it what the kernel copies next. What is less is likely read soon. */
 #define PAST_MIN_BYTES       (512u << 10)
+#define PAST_RECORD_BYTES    DW_LLP_TRAIN_BYTES
 #define PREFETCH_AHEAD_BYTES 8192u
 /* Time-outs in vain after which a grant is set aside. Half: a peer that computes is taken for gone;
  * twice: what waits for its grant waits longer. */
@@ -130,6 +131,7 @@ struct dw_record *dw_sink_create(const struct dw_ends *ends, struct dw_record_pe
     sink->timer.fire = on_timer;
     dw_list_init(&sink->grant_link);
     sink->in.total = total;
+    peer->records->sinks_bytes += total;
     if (!dw_grant_is_free(sink))
         sink->ways = dw_record_ways(peer);
     sink->in.again_bytes = sink->in.reorder_bytes =
@@ -288,7 +290,8 @@ bool dw_sink_open(struct dw_record_peer *peer, const struct dw_arrival *arrival,
     /* Only where nothing has come: elsewhere good bytes may be. */
     if (!sink->qp || dw_ranges_lack(&sink->in.map, placing->offset, end) < placing->length)
         return false;
-    const bool past = sink->in.total >= PAST_MIN_BYTES;
+    const bool past =
+        sink->in.total >= PAST_RECORD_BYTES && peer->records->sinks_bytes >= PAST_MIN_BYTES;
     if (past) /* here, for gcc takes a function that only prefetches for one without effect */
         __builtin_prefetch(shared_line_ahead(placing), 1);
     placing->data = NULL;
