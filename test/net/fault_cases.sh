@@ -110,13 +110,21 @@ case_children()
 }
 
 # Of what the component asks the system for in one rank, the $1-th is refused. The job passes all the same, or
-# ends with diwarp's word for it. (mpirun of Open MPI 4.1 may crash over what it is told.)
+# ends with diwarp's word for it, which mpirun of Open MPI 4.1 loses every other time here.
 goes_well_without()
 {
-    start_job '2 0' -x "DIWARP_TEST_REFUSE=$1" -- "$(find_program no_memory)"
-    end_job
-    [ "$status" != 124 ] && ! grep -aq 'exited on signal' "$work/output" &&
-        { grep -aq '^PASS ' "$work/output" || grep -aq 'diwarp: \|btl:diwarp\|diwarp BTL' "$work/output"; }
+    local tries
+    for tries in {1..12}; do
+        start_job '2 0' -x "DIWARP_TEST_REFUSE=$1" -- "$(find_program no_memory)"
+        end_job
+        [ "$status" = 124 ] && return 1
+        if ! grep -aq 'exited on signal' "$work/output" &&
+            grep -aq '^PASS \|diwarp: \|btl:diwarp\|diwarp BTL' "$work/output"; then
+            return 0
+        fi
+        help_was_lost <"$work/output" || return 1
+    done
+    return 1
 }
 
 case_no_memory()

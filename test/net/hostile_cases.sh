@@ -3,8 +3,8 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154 # set by who sources this
 
-# Where the ranks are, one on each host.
-port=40100
+# Where the ranks are, one on each host: a port that the kernel gives to nobody who asks for any.
+port=30100
 ports=(--mca btl_diwarp_port_min $port --mca btl_diwarp_port_max $port)
 target=$subnet.1
 
