@@ -68,9 +68,10 @@ static void scatter(const struct dw_recv *recv, size_t skip, const uint8_t *data
     }
 }
 
-/* As scatter(), of a receive not all of whose memory is registered. */
+/* As scatter(), or a look whether that may be, of a receive not all of whose memory is registered.
+ */
 static bool scatter_checked(const struct diwarp_pd *pd, const struct dw_recv *recv, size_t skip,
-                            const uint8_t *data, size_t bytes)
+                            const uint8_t *data, size_t bytes, bool copies)
 {
     for (unsigned i = 0; i < recv->sge_count && bytes; i++) {
         const struct touched part = touch(recv->sge[i].sge.length, &skip, &bytes);
@@ -79,7 +80,7 @@ static bool scatter_checked(const struct diwarp_pd *pd, const struct dw_recv *re
         into.sge.length = part.bytes;
         if (!dw_pd_locate(pd, &into, 1))
             return false;
-        if (part.bytes)
+        if (copies && part.bytes)
             dw_copy(into.at, data, part.bytes);
         data += part.bytes;
     }
@@ -93,8 +94,10 @@ enum ibv_wc_status dw_recv_place(const struct diwarp_pd *pd, struct dw_recv *rec
         recv->checked = pd->deregistered;
     if (recv->checked == pd->deregistered)
         scatter(recv, skip, data, bytes);
-    else if (!scatter_checked(pd, recv, skip, data, bytes))
+    else if (!scatter_checked(pd, recv, skip, data, bytes, false)) /* all of it or nothing */
         return IBV_WC_LOC_PROT_ERR;
+    else
+        (void)scatter_checked(pd, recv, skip, data, bytes, true);
     return IBV_WC_SUCCESS;
 }
 

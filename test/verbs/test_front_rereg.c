@@ -62,7 +62,8 @@ static void recv__wrong_key(void **state)
         for (unsigned i = 0; i < 3; i++) {
             const uint32_t keys[] = {readable->lkey, pair->mr->lkey ^ 0x5a5a, pair->mr->lkey};
             sge.lkey = keys[i];
-            sge.length = i < 2 ? 4096 : sizeof pair->memory; /* beyond the end */
+            if (i == 2) /* its first byte is the last of the region */
+                sge.addr = (uintptr_t)pair->memory + sizeof pair->memory - 1;
             pair_connect(pair, ALL_ACCESS);
             assert_int_equal(srq ? ibv_post_srq_recv(pair->srq, &wr, &bad)
                                  : ibv_post_recv(pair->qp[1], &wr, &bad),
