@@ -19,21 +19,30 @@ static int by_qpn(const void *a, const void *b)
     return left->qpn < right->qpn ? -1 : left->qpn > right->qpn;
 }
 
+/* Of what an adapter sends and nobody takes: to queue pairs of InfiniBand that are special, one
+ * process by a group's number, or a group by another. QPs of programs have no such number. */
+static struct diwarp_address address_of_nobody(const struct dv_context *context)
+{
+    const union ibv_gid gid = dv_gid_of(&context->gids[0]);
+    return dv_address_of(context, &gid, DV_INDEX_PORT);
+}
+
 static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn, struct diwarp_qp *rd)
 {
     struct dv_context *context = dv_context_of(ah->ah.context);
-    const struct diwarp_address address = dv_address_of(context, &ah->attr.grh.dgid, qpn);
     const bool group = dv_is_group(context, &ah->attr.grh.dgid);
-    if (rd && !dv_is_ipv4(&ah->attr.grh.dgid)) /* a process has one name, which IPv4 tells */
-        return dv_fail(EINVAL);
-    if (group && (rd || qpn != DV_MCAST_QPN))
+    const bool nobody = qpn < DV_INDEX_FIRST || group != (qpn == DV_MCAST_QPN);
+    const struct diwarp_address address =
+        nobody ? address_of_nobody(context) : dv_address_of(context, &ah->attr.grh.dgid, qpn);
+    /* A process has one name, which IPv4 tells. */
+    if (qpn > DV_QPN_MAX || (rd && (nobody || group || !dv_is_ipv4(&ah->attr.grh.dgid))))
         return dv_fail(EINVAL);
     struct dv_destination *destination = malloc(sizeof *destination);
     if (!destination)
         return dv_fail(ENOMEM);
     destination->qpn = qpn;
     destination->rd = rd;
-    const int rc = group
+    const int rc = group && !nobody
                        ? dv_create_group_ah(context, &ah->attr, &destination->core)
                        : diwarp_create_ah(rd ? rd : context->port_qp, &address, &destination->core);
     if (rc) {

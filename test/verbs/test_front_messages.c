@@ -137,6 +137,31 @@ static void send__to_where_none_may_go(void **state)
     close_end(end);
 }
 
+/* A queue pair of InfiniBand's that we lack, and a group's to one process: lost on its way. */
+static void send__to_a_number_that_nobody_has(void **state)
+{
+    static const uint32_t numbers[] = {0, 1, 0xffffff};
+    (void)state;
+    struct end *end = open_end(8);
+    make_ready(end);
+    assert_int_equal(post_recv(end, 1, 1024, 40 + BYTES), 0);
+    for (unsigned i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct ibv_sge sge = {(uintptr_t)end->memory, BYTES, end->mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_SEND,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.ud = {end->ah, numbers[i], QKEY}},
+                           *bad;
+        assert_int_equal(ibv_post_send(end->qp, &wr, &bad), 0);
+        assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+        assert_empty(end->recv_cq);
+        wr.wr.ud.remote_qpn = 0x1000000;
+        assert_int_equal(ibv_post_send(end->qp, &wr, &bad), EINVAL);
+    }
+    close_end(end);
+}
+
 /* Neither an address of the PD, nor an opcode that UD has, nor too many elements; what is before it
  * is sent.
  */
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(send__with_a_wrong_key),
         cmocka_unit_test(send__too_long),
         cmocka_unit_test(send__to_where_none_may_go),
+        cmocka_unit_test(send__to_a_number_that_nobody_has),
         cmocka_unit_test(send__malformed_in_a_list),
         cmocka_unit_test(send__into_a_full_queue),
         cmocka_unit_test(send__many_and_no_poll__all_leave),
