@@ -105,17 +105,37 @@ bool dv_take_count(int fd)
     return preadv2(fd, &to, 1, -1, RWF_NOWAIT) == sizeof one;
 }
 
-int dv_wait_for_count(int fd)
+int dv_cancel_later(void)
+{
+    int was;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
+    return was;
+}
+
+void dv_cancel_as(int was)
+{
+    pthread_setcancelstate(was, NULL);
+}
+
+int dv_wait_for_count(int fd, int was)
 {
     eventfd_t one;
-    return eventfd_read(fd, &one);
+    dv_cancel_as(was);
+    const int rc = eventfd_read(fd, &one);
+    (void)dv_cancel_later();
+    return rc;
 }
 
 /* With the kernel, a thread that waits for an event is not woken when the channel or the device is
  * destroyed. An error would look like a failure to programs that do not join such threads. */
-int dv_wait_again(int fd)
+int dv_wait_again(int fd, int was)
 {
-    return fd == GONE ? pause() : dv_wait_for_count(fd);
+    if (fd != GONE)
+        return dv_wait_for_count(fd, was);
+    dv_cancel_as(was);
+    pause();
+    (void)dv_cancel_later();
+    return -1;
 }
 
 /* First the field: another object may get the number. */
@@ -209,13 +229,15 @@ int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, v
         return DV_REAL(ibv_get_cq_event)(ibv_channel, cq, cq_context);
     struct dv_channel *channel = (struct dv_channel *)ibv_channel;
     struct dv_cq *taken = NULL;
+    const int was = dv_cancel_later();
     tell_of_left(channel);
-    int rc = dv_wait_for_count(ibv_channel->fd);
+    int rc = dv_wait_for_count(ibv_channel->fd, was);
     while (!rc && !(taken = take_event(channel)))
-        rc = dv_wait_again(ibv_channel->fd);
+        rc = dv_wait_again(ibv_channel->fd, was);
     dv_lock(dv_context_of(ibv_channel->context));
     channel->waiters--;
     dv_unlock(dv_context_of(ibv_channel->context));
+    dv_cancel_as(was);
     if (rc)
         return -1;
     *cq = &taken->cq;

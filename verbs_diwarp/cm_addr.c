@@ -11,21 +11,37 @@
 #include "verbs_diwarp/cm_route.h"
 #include "verbs_diwarp/cm_sockaddr.h"
 
-/* The TCP socket by which the id will listen or call. 0 or a positive errno. */
+/* A TCP socket that is bound, or -1 with errno. */
+static int bound_socket(const struct sockaddr *address, int ipv6_only, int reuse)
+{
+    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) &&
+        (address->sa_family != AF_INET6 ||
+         !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &ipv6_only, sizeof ipv6_only)) &&
+        !bind(fd, address, dv_cm_sockaddr_bytes(address)))
+        return fd;
+    const int rc = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = rc;
+    return -1;
+}
+
+/* The TCP socket by which the id will listen or call. A port that another id is bound to is in use,
+ * though that does not listen yet; one of which only connections remain is not: those allow it
+ * (dv_cm_let_reuse()). 0 or a positive errno. */
 static int bind_socket(struct dv_cm_id *id, const struct sockaddr *address)
 {
     struct sockaddr_storage *bound = &id->id.route.addr.src_storage;
     socklen_t bytes = sizeof *bound;
-    const int on = 1, ipv6_only = id->is_of_one_family;
-    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
-        (address->sa_family == AF_INET6 &&
-         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &ipv6_only, sizeof ipv6_only)) ||
-        bind(fd, address, dv_cm_sockaddr_bytes(address)) ||
-        getsockname(fd, (struct sockaddr *)bound, &bytes)) {
+    int fd = bound_socket(address, id->is_of_one_family, 0);
+    if (fd < 0 && errno == EADDRINUSE)
+        fd = bound_socket(address, id->is_of_one_family, 1);
+    if (fd < 0)
+        return errno;
+    if (getsockname(fd, (struct sockaddr *)bound, &bytes)) {
         const int rc = errno;
-        if (fd >= 0)
-            close(fd);
+        close(fd);
         return rc;
     }
     id->fd = fd;

@@ -3,7 +3,16 @@
  * what the messages mean. Every function runs with the lock held. */
 #pragma once
 
+#include <sys/socket.h>
+
 #include "verbs_diwarp/cm.h"
+
+/* Connections that remain of this socket keep nobody else from binding its port. */
+static inline void dv_cm_let_reuse(int fd)
+{
+    const int on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}
 
 #define DV_CM_NEVER INT64_MAX
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The front for librdmacm: what an id and its events tell the program. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 #include <rdma/rdma_verbs.h>
@@ -50,6 +51,45 @@ static void route__is_told_to_who_calls(void **state)
         assert_has_route(caller.id);
         stop_listening(&caller);
     }
+}
+
+/* Programs look for a free port by binding one after the other. */
+static void bind__to_a_port_that_another_id_has(void **state)
+{
+    (void)state;
+    struct listener first = start_listening_at(own_address(), RDMA_PS_TCP, 0);
+    struct sockaddr_in address = first.address;
+    struct rdma_cm_id *ids[2];
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rdma_create_id(first.channel, &ids[i], NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(rdma_bind_addr(ids[i], (struct sockaddr *)&address), -1);
+        assert_int_equal(errno, EADDRINUSE);
+    }
+    address.sin_port = 0;
+    assert_int_equal(rdma_bind_addr(ids[0], (struct sockaddr *)&address), 0);
+    address.sin_port = rdma_get_src_port(ids[0]);
+    assert_int_equal(rdma_bind_addr(ids[1], (struct sockaddr *)&address), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(rdma_destroy_id(ids[0]), 0);
+    assert_int_equal(rdma_bind_addr(ids[1], (struct sockaddr *)&address), 0);
+    assert_int_equal(rdma_destroy_id(ids[1]), 0);
+    stop_listening(&first);
+}
+
+static void bind__to_the_port_of_connections_that_ended(void **state)
+{
+    (void)state;
+    struct connection c = connect_ids();
+    struct sockaddr_in address = c.listener.address;
+    struct rdma_cm_id *id;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    assert_int_equal(rdma_disconnect(c.called), 0); /* TIME_WAIT is the listener's host's */
+    destroy_ids(&c);
+    assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&address), 0);
+    assert_int_equal(rdma_listen(id, 1), 0);
+    assert_int_equal(rdma_destroy_id(id), 0);
+    rdma_destroy_event_channel(channel);
 }
 
 static void bind__tells_the_gid(void **state)
@@ -209,6 +249,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(route__is_told_to_both_sides),
         cmocka_unit_test(route__is_told_to_who_calls),
+        cmocka_unit_test(bind__to_a_port_that_another_id_has),
+        cmocka_unit_test(bind__to_the_port_of_connections_that_ended),
         cmocka_unit_test(bind__tells_the_gid),
         cmocka_unit_test(create_qp__tells_what_it_made),
         cmocka_unit_test(create_qp__tells_nothing_when_it_fails),

@@ -175,6 +175,55 @@ static void event__of_what_is_there_already(void **state)
     close_end(end);
 }
 
+/* As with an adapter, of which such a thread holds nothing. */
+static void *take_until_cancelled(void *argument)
+{
+    struct ibv_context *context = argument;
+    struct ibv_async_event event;
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    while (!ibv_get_async_event(context, &event))
+        ;
+    return NULL;
+}
+
+static atomic_bool polling;
+
+static void *poll_on(void *argument)
+{
+    struct ibv_wc wc;
+    while (polling)
+        (void)ibv_poll_cq(argument, 1, &wc);
+    return NULL;
+}
+
+/* Two that poll want the lock while it goes; what they would sleep for ever for is not to wake. */
+static void async_event__its_thread_is_cancelled_at_any_time(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(end->pd, &init);
+    assert_non_null(srq);
+    for (unsigned i = 0; i < 200; i++) {
+        struct ibv_srq_attr limit = {.srq_limit = 1};
+        pthread_t taker, pollers[2];
+        polling = true;
+        assert_int_equal(pthread_create(&taker, NULL, take_until_cancelled, end->context), 0);
+        for (unsigned k = 0; k < 2; k++)
+            assert_int_equal(pthread_create(&pollers[k], NULL, poll_on, end->recv_cq), 0);
+        alarm(20);
+        for (unsigned told = 0; told < 50; told++)
+            assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
+        assert_int_equal(pthread_cancel(taker), 0);
+        assert_int_equal(pthread_join(taker, NULL), 0);
+        polling = false;
+        for (unsigned k = 0; k < 2; k++)
+            assert_int_equal(pthread_join(pollers[k], NULL), 0);
+    }
+    alarm(0);
+    /* The SRQ, whose events nobody acknowledges, goes with the process. */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +233,7 @@ int main(void)
         cmocka_unit_test(cq__resized),
         cmocka_unit_test(event__comes_once_for_each_request),
         cmocka_unit_test(event__of_what_is_there_already),
+        cmocka_unit_test(async_event__its_thread_is_cancelled_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
