@@ -2,7 +2,19 @@
 /* How Open MPI 4.1 takes messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+int mca_btl_diwarp_modex_recv(const mca_base_component_t *component, const opal_proc_t *proc,
+                              unsigned char **bytes, size_t *len)
+{
+    int32_t length = 0;
+    int rc;
+    *bytes = NULL;
+    OPAL_MODEX_RECV(rc, component, &proc->proc_name, bytes, &length);
+    *len = (size_t)length;
+    return rc == OPAL_SUCCESS && *bytes ? 0 : -ENOENT;
+}
 
 void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_endpoint_t *endpoint,
                             const struct diwarp_name *from, uint32_t tag, void *data, size_t len)

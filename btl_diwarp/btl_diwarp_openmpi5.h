@@ -12,8 +12,6 @@
 
 #define MCA_BTL_DIWARP_EXPORT       OPAL_DECLSPEC
 #define MCA_BTL_DIWARP_MODEX_GLOBAL PMIX_GLOBAL
-/* The length of what the modex gives. */
-typedef size_t mca_btl_diwarp_modex_bytes_t;
 /* Puts complete when the data lies in the peer's memory: else osc/rdma takes active messages. */
 #define MCA_BTL_DIWARP_RDMA_FLAGS MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 /* Whether a program that uses no threads may ask for them later: in a further session. */

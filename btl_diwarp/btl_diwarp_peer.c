@@ -78,17 +78,17 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module)
     return rc;
 }
 
-/* 0 or negative errno: -ENOENT, the process does not use diwarp; -EPROTO, -EPROTONOSUPPORT. */
+/* 0 or negative errno: as mca_btl_diwarp_modex_recv(); -EPROTO, -EPROTONOSUPPORT. */
 static int recv_packed(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                        struct diwarp_address *address, struct settings *settings)
 {
-    unsigned char *packed = NULL;
-    mca_btl_diwarp_modex_bytes_t len = 0;
-    int rc;
-    OPAL_MODEX_RECV(rc, &module->super.btl_component->btl_version, &proc->proc_name, &packed, &len);
-    if (rc != OPAL_SUCCESS || !packed)
-        return -ENOENT;
-    const size_t all = (size_t)len, own = all > sizeof *settings ? all - sizeof *settings : 0;
+    unsigned char *packed;
+    size_t len;
+    int rc =
+        mca_btl_diwarp_modex_recv(&module->super.btl_component->btl_version, proc, &packed, &len);
+    if (rc)
+        return rc;
+    const size_t own = len > sizeof *settings ? len - sizeof *settings : 0;
     rc = own ? diwarp_address_unpack(address, packed, own) : -EPROTO;
     if (!rc)
         memcpy(settings, packed + own, sizeof *settings);
@@ -104,24 +104,25 @@ uint32_t mca_btl_diwarp_modex_cores_id(const struct mca_btl_diwarp_module *modul
     return !recv_packed(module, proc, &address, &settings) ? settings.cores_id : 0;
 }
 
-bool mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module,
-                                 const opal_proc_t *proc, struct diwarp_address *address)
+int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
+                                struct diwarp_address *address)
 {
     struct settings settings;
-    if (!opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME)) {
+    const bool is_me = !opal_compare_proc(proc->proc_name, OPAL_PROC_MY_NAME);
+    const int rc = is_me ? 0 : recv_packed(module, proc, address, &settings);
+    if (is_me || rc == -ESHUTDOWN) {
         *address = module->address;
-        return true;
+        address->name = (struct diwarp_name){proc->proc_name.jobid, proc->proc_name.vpid};
     }
-    const int rc = recv_packed(module, proc, address, &settings);
-    if (rc == -ENOENT)
-        return false;
+    if (is_me || rc == -ENOENT || rc == -ESHUTDOWN)
+        return rc;
     if (!rc)
-        return settings_fit(module, proc, &settings, address);
+        return settings_fit(module, proc, &settings, address) ? 0 : -EPROTO;
     const char *topic = rc == -EPROTONOSUPPORT ? "version mismatch" : "bad address";
     MCA_BTL_DIWARP_SAY("not used between %s and %s: %s", opal_process_info.nodename,
                        OPAL_NAME_PRINT(proc->proc_name), topic);
     MCA_BTL_DIWARP_HELP(topic, opal_get_proc_hostname(proc), OPAL_NAME_PRINT(proc->proc_name));
-    return false;
+    return rc;
 }
 
 struct diwarp_name mca_btl_diwarp_peer_name(const mca_btl_base_endpoint_t *endpoint)
@@ -228,7 +229,7 @@ void mca_btl_diwarp_peer_on_gone(struct mca_btl_diwarp_module *module,
         return;
     const char *host = mca_btl_diwarp_peer_host(name);
     opal_proc_t *proc = opal_proc_for_name(proc_name);
-    if (proc && mca_btl_diwarp_peer_address(module, proc, &address))
+    if (proc && !mca_btl_diwarp_peer_address(module, proc, &address))
         format_address(&address, where);
     if (!strcmp(host, "unknown")) /* Open MPI may say so of processes that came later */
         host = where;

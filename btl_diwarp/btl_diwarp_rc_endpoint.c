@@ -187,7 +187,7 @@ static int call(struct mca_btl_diwarp_module *module, mca_btl_diwarp_rc_endpoint
 {
     const struct diwarp_rc_qp_attr attr = qp_attr(module, endpoint);
     struct diwarp_address address;
-    if (!mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address))
+    if (mca_btl_diwarp_peer_address(module, endpoint->super.proc, &address))
         return -EADDRNOTAVAIL;
     const int rc = diwarp_connect(module->pd, &attr, &address, NULL, 0, &endpoint->qp, NULL);
     if (rc == -ENETUNREACH)

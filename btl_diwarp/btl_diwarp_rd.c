@@ -69,7 +69,7 @@ static const struct {
     [DIWARP_GONE_NO_ROOM] = {"it asks, and takes none of the answers", "peer gone"},
     [DIWARP_GONE_TOO_LARGE] = {NULL, "large lost"},
     [DIWARP_GONE_NOT_SENT] = {NULL, "cannot send"},
-    [DIWARP_GONE_GIVEN_UP] = {NULL, NULL}, /* nobody needs to hear of that */
+    [DIWARP_GONE_GIVEN_UP] = {NULL, NULL}, /* on_given_up() */
     [DIWARP_GONE_RESTARTED] = {"it ended, and another process has started under its rank",
                                "peer ended"},
 };
@@ -89,13 +89,27 @@ static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
     return text;
 }
 
+/* By us: Open MPI knows that it is lost, or it was already as it was added. */
+static void on_given_up(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
+{
+    opal_proc_t *proc =
+        opal_proc_for_name((opal_process_name_t){.jobid = name->job, .vpid = name->rank});
+    char info[128];
+    if (mca_btl_diwarp_known_lost(proc))
+        return;
+    snprintf(info, sizeof info, "diwarp: rank %u on host %s has ended before it was spoken with",
+             name->rank, mca_btl_diwarp_peer_host(name));
+    mca_btl_diwarp_fail(module, proc, info);
+}
+
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
     char text[256];
     if (wc->wc.vendor_err == DIWARP_GONE_GIVEN_UP)
-        return;
-    mca_btl_diwarp_peer_on_gone(module, &wc->src, causes[wc->wc.vendor_err].topic,
-                                reason(wc, text, sizeof text));
+        on_given_up(module, &wc->src);
+    else
+        mca_btl_diwarp_peer_on_gone(module, &wc->src, causes[wc->wc.vendor_err].topic,
+                                    reason(wc, text, sizeof text));
 }
 
 /* One of the first is enough: what is wrong is mostly so for all. */

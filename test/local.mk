@@ -666,7 +666,7 @@ test_mpi_local_peers_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_local_peers_LDADD = $(MPI_LIBS)
 
 if DW_OPENMPI5
-check_PROGRAMS += test/mpi/cut_off test/mpi/from_group test/mpi/suspected test/mpi/ulfm
+check_PROGRAMS += test/mpi/cut_off test/mpi/from_group test/mpi/suspected test/mpi/ulfm test/mpi/ulfm_unmet
 endif
 test_mpi_cut_off_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_cut_off_LDADD = $(MPI_LIBS)
@@ -676,6 +676,8 @@ test_mpi_suspected_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_suspected_LDADD = $(MPI_LIBS)
 test_mpi_ulfm_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_ulfm_LDADD = $(MPI_LIBS)
+test_mpi_ulfm_unmet_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
+test_mpi_ulfm_unmet_LDADD = $(MPI_LIBS)
 test_mpi_vanish_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CPPFLAGS)
 test_mpi_vanish_LDADD = $(MPI_LIBS)
 
