@@ -210,8 +210,9 @@ struct mca_btl_diwarp_module {
     unsigned endpoints;           /* none left: the PML is about to go */
     struct diwarp_helper *helper; /* NULL: it was not started */
     bool helper_calls_back;       /* the PML is protected against a second thread */
-    bool has_others;              /* the job goes on without lost ones, and others were added */
-    uint64_t ask_ns;              /* when those are asked next */
+    bool has_other_jobs;          /* processes of such were added, and this job goes on without one
+                                   * that is lost */
+    uint64_t ask_ns;              /* when these are next asked whether they are still there */
     bool helper_polls;            /* the lock `polling` is the helper's */
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
@@ -292,8 +293,9 @@ int mca_btl_diwarp_modex_send(const struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_modex_recv(const mca_base_component_t *component, const opal_proc_t *proc,
                               unsigned char **bytes, size_t *len);
 /* The address of a process; of ourselves without the modex, which need not know us. 0; -ESHUTDOWN:
- * it has ended, the address is ours under its name, to be given up at once; else the peer does not
- * use diwarp, or another wire version or transport, of which the user has been told. */
+ * it has ended, and the address is ours under its name: a handle to it is to be given up at once
+ * (over RC a call fails likewise); else the peer does not use diwarp, or another wire version or
+ * transport, of which the user has been told. */
 int mca_btl_diwarp_peer_address(const struct mca_btl_diwarp_module *module, const opal_proc_t *proc,
                                 struct diwarp_address *address);
 /* cores_id of that process, or 0. */

@@ -19,19 +19,20 @@ static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *mo
     const int known = mca_btl_diwarp_peer_address(module, proc, &address);
     if (known && known != -ESHUTDOWN)
         return NULL;
-    const int rc = module->transport->endpoint_create(module, proc, &address, &endpoint);
-    if (rc == -ENETUNREACH)
+    int rc = module->transport->endpoint_create(module, proc, &address, &endpoint);
+    /* One that has ended fails at its first use: Open MPI takes an endpoint for granted. */
+    if (!rc && known && module->transport->endpoint_give_up &&
+        module->transport->endpoint_give_up(endpoint)) {
+        module->transport->endpoint_destroy(module, endpoint);
+        endpoint = NULL;
+        rc = -ENOMEM;
+    }
+    if (rc == -ENETUNREACH && !known)
         mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
     else if (rc == -ENOMEM)
         MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
     else if (!rc && !known)
         mca_btl_diwarp_peer_note(module, proc, &address);
-    /* One that has ended fails at its first use: Open MPI takes an endpoint for granted. */
-    if (!rc && known && module->transport->endpoint_give_up &&
-        module->transport->endpoint_give_up(endpoint)) {
-        module->transport->endpoint_destroy(module, endpoint);
-        return NULL;
-    }
     return endpoint;
 }
 
@@ -45,8 +46,8 @@ static int add_procs(mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **pr
         if (!endpoints[i])
             continue;
         (void)__atomic_add_fetch(&module->endpoints, 1, __ATOMIC_RELAXED);
-        module->has_others |=
-            mca_btl_diwarp_job_goes_on() && procs[i]->proc_name.jobid != OPAL_PROC_MY_NAME.jobid;
+        if (mca_btl_diwarp_job_goes_on() && procs[i]->proc_name.jobid != OPAL_PROC_MY_NAME.jobid)
+            __atomic_store_n(&module->has_other_jobs, true, __ATOMIC_RELAXED);
         if (reachable)
             (void)opal_bitmap_set_bit(reachable, (int)i);
     }

@@ -18,6 +18,7 @@
 /* 4.1 has no fault tolerance: a process that is lost ends the job. */
 #define mca_btl_diwarp_job_goes_on()                   false
 #define mca_btl_diwarp_known_lost(proc)                ((void)(proc), false)
+#define mca_btl_diwarp_in_communicator(name)           ((void)(name), true)
 #define mca_btl_diwarp_more_lost(module)               false
 #define mca_btl_diwarp_end_lost(module)                ((void)0)
 #define mca_btl_diwarp_of_pml(module, proc, cbcontext) ((void)(module), (void)(proc), false)

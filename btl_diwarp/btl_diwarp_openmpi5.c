@@ -2,16 +2,14 @@
 /* How Open MPI 5.0 and 6.0 take messages, and how its PML is told of an error. */
 #include "btl_diwarp/btl_diwarp.h"
 
+#include "ompi/communicator/communicator.h"
 #include "ompi/group/group.h"
 #include "ompi/mca/bml/base/base.h"
 #include "ompi/proc/proc.h"
 #include "ompi/runtime/params.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #if !OPAL_ENABLE_FT_MPI
 #define ompi_ftmpi_enabled        false
@@ -35,7 +33,7 @@ static mca_btl_base_endpoint_t *endpoint_of(struct mca_btl_diwarp_module *module
  * race). Whatever comes behind one is delivered before it: a match header has a sequence number,
  * and the rest follows an answer. */
 #define TAG_CID (MCA_BTL_TAG_PML + 10)
-/* Of a message without content, which has the peer's RNIC answer: ask_others(). */
+/* Of a message without content, which has the peer's RNIC answer: ask_other_jobs(). */
 #define TAG_ASK (MCA_BTL_TAG_MAX + 1)
 
 /* The data lives until the next poll only. */
@@ -92,100 +90,23 @@ void mca_btl_diwarp_deliver(struct mca_btl_diwarp_module *module, mca_btl_base_e
     }
 }
 
-/* Where the job goes on the process may have ended, and the run-time system have forgotten what it
- * put there: PMIx_Get() would wait for ever, whatever time-out it is given (PMIx 5.0). What a live
- * one put there is had within milliseconds. */
-#define MODEX_SECONDS 2
-
-/* Freed by who comes last: who asked, or the answer. */
-struct answer {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool came, late;
-    pmix_proc_t name; /* the library reads this and the key until it has answered */
-    char *key;
-    unsigned char *bytes; /* NULL: there is nothing */
-    size_t len;
-};
-
-static void answer_free(struct answer *answer)
+static bool has_process(const ompi_group_t *group, opal_process_name_t name)
 {
-    pthread_cond_destroy(&answer->changed);
-    pthread_mutex_destroy(&answer->lock);
-    free(answer->key);
-    free(answer->bytes);
-    free(answer);
+    for (int i = 0; group && i < ompi_group_size((ompi_group_t *)group); i++)
+        if (!opal_compare_proc(ompi_group_get_proc_name(group, i), name))
+            return true;
+    return false;
 }
 
-/* In PMIx's thread. */
-static void on_answer(pmix_status_t status, pmix_value_t *value, void *context)
+bool mca_btl_diwarp_in_communicator(opal_process_name_t name)
 {
-    struct answer *answer = context;
-    pthread_mutex_lock(&answer->lock);
-    if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT)
-        answer->bytes = malloc(value->data.bo.size);
-    if (answer->bytes) {
-        answer->len = value->data.bo.size;
-        memcpy(answer->bytes, value->data.bo.bytes, answer->len);
+    for (int i = 0; i < ompi_comm_get_num_communicators(); i++) {
+        const ompi_communicator_t *comm = ompi_comm_lookup((uint32_t)i);
+        if (comm &&
+            (has_process(comm->c_local_group, name) || has_process(comm->c_remote_group, name)))
+            return true;
     }
-    answer->came = true;
-    const bool late = answer->late;
-    pthread_cond_signal(&answer->changed);
-    pthread_mutex_unlock(&answer->lock);
-    if (late)
-        answer_free(answer);
-}
-
-static struct answer *ask(const mca_base_component_t *component, const opal_process_name_t *of)
-{
-    struct answer *answer = calloc(1, sizeof *answer);
-    pthread_condattr_t attr;
-    if (!answer)
-        return NULL;
-    pthread_mutex_init(&answer->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&answer->changed, &attr);
-    pthread_condattr_destroy(&attr);
-    answer->key = mca_base_component_to_string(component);
-    OPAL_PMIX_CONVERT_NAME(&answer->name, of);
-    if (answer->key &&
-        PMIx_Get_nb(&answer->name, answer->key, NULL, 0, on_answer, answer) == PMIX_SUCCESS)
-        return answer;
-    answer_free(answer);
-    return NULL;
-}
-
-static int wait_for(struct answer *answer, unsigned char **bytes, size_t *len)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += MODEX_SECONDS;
-    pthread_mutex_lock(&answer->lock);
-    while (!answer->came && !pthread_cond_timedwait(&answer->changed, &answer->lock, &until))
-        ;
-    *bytes = answer->bytes;
-    *len = answer->len;
-    answer->bytes = NULL;
-    const bool came = answer->came;
-    answer->late = !came;
-    pthread_mutex_unlock(&answer->lock);
-    if (!came)
-        return -ESHUTDOWN;
-    answer_free(answer);
-    return *bytes ? 0 : -ENOENT;
-}
-
-int mca_btl_diwarp_modex_recv(const mca_base_component_t *component, const opal_proc_t *proc,
-                              unsigned char **bytes, size_t *len)
-{
-    int rc;
-    if (!ompi_ftmpi_enabled) {
-        OPAL_MODEX_RECV(rc, component, &proc->proc_name, bytes, len);
-        return rc == OPAL_SUCCESS && *bytes ? 0 : -ENOENT;
-    }
-    struct answer *answer = ask(component, &proc->proc_name);
-    return answer ? wait_for(answer, bytes, len) : -ENOENT;
+    return false;
 }
 
 bool mca_btl_diwarp_job_goes_on(void)
@@ -214,18 +135,19 @@ static bool end_process(struct mca_btl_diwarp_module *module, opal_process_name_
            !module->transport->endpoint_give_up(endpoint);
 }
 
-/* The run-time system tells the processes of a job of the ends of those of others, spawned or
- * connected, in no version so far, and who only waits for their messages would wait for ever. So
- * those that we have an endpoint of are asked now and then, over RC by TCP. */
-#define ASK_NS 500000000u
+/* No run-time system tells a job yet that a process of another one, spawned or connected, has
+ * ended: who only waits for its messages would wait for ever. So those that we have an endpoint of
+ * are sent an empty message each time, for ICMP to say that nobody has their port; over RC TCP
+ * tells. Half: twice the messages; twice: heard of up to a second later. */
+#define ASK_INTERVAL_NS 500000000u
 
-static void ask_others(struct mca_btl_diwarp_module *module)
+static void ask_other_jobs(struct mca_btl_diwarp_module *module)
 {
     const uint64_t now_ns = mca_btl_diwarp_clock_ns(CLOCK_MONOTONIC_COARSE);
     size_t count = 0;
     if (now_ns < module->ask_ns || module->helper_polls || module->rc)
         return;
-    module->ask_ns = now_ns + ASK_NS;
+    module->ask_ns = now_ns + ASK_INTERVAL_NS;
     ompi_proc_t **procs = ompi_proc_all(&count);
     for (size_t i = 0; procs && i < count; i++) {
         const mca_btl_base_endpoint_t *endpoint =
@@ -244,8 +166,8 @@ static void ask_others(struct mca_btl_diwarp_module *module)
 void mca_btl_diwarp_end_lost(struct mca_btl_diwarp_module *module)
 {
     bool ended = true;
-    if (OPAL_UNLIKELY(module->has_others))
-        ask_others(module);
+    if (OPAL_UNLIKELY(__atomic_load_n(&module->has_other_jobs, __ATOMIC_RELAXED)))
+        ask_other_jobs(module);
     if (OPAL_LIKELY(!mca_btl_diwarp_more_lost(module)))
         return;
     opal_mutex_lock(&ompi_group_afp_mutex);

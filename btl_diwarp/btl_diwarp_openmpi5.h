@@ -22,6 +22,8 @@ struct mca_btl_diwarp_module;
 bool mca_btl_diwarp_job_goes_on(void);
 /* Whether Open MPI knows already that the process is lost. */
 bool mca_btl_diwarp_known_lost(const opal_proc_t *proc);
+/* Whether it is in a communicator of ours. */
+bool mca_btl_diwarp_in_communicator(opal_process_name_t name);
 /* Whether it has found processes to be lost since mca_btl_diwarp_end_lost(). */
 bool mca_btl_diwarp_more_lost(const struct mca_btl_diwarp_module *module);
 /* In an application's thread, before the RNIC runs, with the lock `polling`: ends what is under way

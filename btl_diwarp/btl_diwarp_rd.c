@@ -89,11 +89,10 @@ static const char *reason(const struct diwarp_wc *wc, char *text, size_t len)
     return text;
 }
 
-/* By us: Open MPI knows that it is lost, or it was already as it was added. */
-static void on_given_up(struct mca_btl_diwarp_module *module, const struct diwarp_name *name)
+/* By us, as Open MPI knows that it is lost, or as it had ended when it was added. */
+static void on_given_up(struct mca_btl_diwarp_module *module, const struct diwarp_name *name,
+                        opal_proc_t *proc)
 {
-    opal_proc_t *proc =
-        opal_proc_for_name((opal_process_name_t){.jobid = name->job, .vpid = name->rank});
     char info[128];
     if (mca_btl_diwarp_known_lost(proc))
         return;
@@ -102,12 +101,20 @@ static void on_given_up(struct mca_btl_diwarp_module *module, const struct diwar
     mca_btl_diwarp_fail(module, proc, info);
 }
 
+/* A process of another job that has disconnected may have ended well. */
+static bool has_left(opal_process_name_t name)
+{
+    return mca_btl_diwarp_job_goes_on() && name.jobid != OPAL_PROC_MY_NAME.jobid &&
+           !mca_btl_diwarp_in_communicator(name);
+}
+
 static void on_gone(struct mca_btl_diwarp_module *module, const struct diwarp_wc *wc)
 {
+    const opal_process_name_t name = {.jobid = wc->src.job, .vpid = wc->src.rank};
     char text[256];
     if (wc->wc.vendor_err == DIWARP_GONE_GIVEN_UP)
-        on_given_up(module, &wc->src);
-    else
+        on_given_up(module, &wc->src, opal_proc_for_name(name));
+    else if (!has_left(name))
         mca_btl_diwarp_peer_on_gone(module, &wc->src, causes[wc->wc.vendor_err].topic,
                                     reason(wc, text, sizeof text));
 }

@@ -21,7 +21,8 @@ BTL_SOURCES = \
 	btl_diwarp/btl_diwarp_work.h
 # What differs between versions of Open MPI; configure links btl_diwarp_openmpi.h to one's header.
 if DW_OPENMPI5
-BTL_SOURCES += btl_diwarp/btl_diwarp_openmpi5.c btl_diwarp/btl_diwarp_openmpi5.h
+BTL_SOURCES += btl_diwarp/btl_diwarp_openmpi5.c btl_diwarp/btl_diwarp_openmpi5.h \
+	btl_diwarp/btl_diwarp_openmpi5_modex.c
 else
 BTL_SOURCES += btl_diwarp/btl_diwarp_openmpi4.c btl_diwarp/btl_diwarp_openmpi4.h
 endif

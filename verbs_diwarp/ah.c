@@ -19,12 +19,12 @@ static int by_qpn(const void *a, const void *b)
     return left->qpn < right->qpn ? -1 : left->qpn > right->qpn;
 }
 
-/* Of what an adapter sends and nobody takes: to queue pairs of InfiniBand that are special, one
- * process by a group's number, or a group by another. QPs of programs have no such number. */
+/* An adapter sends to any number, and nobody may take it: to special queue pairs of InfiniBand, to
+ * one process by a group's number, to a group by another. Here the context's own port drops it. */
 static struct diwarp_address address_of_nobody(const struct dv_context *context)
 {
     const union ibv_gid gid = dv_gid_of(&context->gids[0]);
-    return dv_address_of(context, &gid, DV_INDEX_PORT);
+    return dv_address_of(context, &gid, context->slot << DV_INDEX_BITS | DV_INDEX_PORT);
 }
 
 static struct dv_destination *add(struct dv_ah *ah, uint32_t qpn, struct diwarp_qp *rd)

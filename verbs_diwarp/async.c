@@ -134,11 +134,11 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 {
     if (!dv_is_ours(context))
         return DV_REAL(ibv_get_async_event)(context, event);
-    const int was = dv_cancel_later();
+    const int was = dv_cancel_disable();
     int rc = dv_wait_for_count(context->async_fd, was);
     while (!rc && !take(dv_context_of(context), event))
         rc = dv_wait_again(context->async_fd, was);
-    dv_cancel_as(was);
+    dv_cancel_restore(was);
     return rc;
 }
 

@@ -105,14 +105,14 @@ bool dv_take_count(int fd)
     return preadv2(fd, &to, 1, -1, RWF_NOWAIT) == sizeof one;
 }
 
-int dv_cancel_later(void)
+int dv_cancel_disable(void)
 {
     int was;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
     return was;
 }
 
-void dv_cancel_as(int was)
+void dv_cancel_restore(int was)
 {
     pthread_setcancelstate(was, NULL);
 }
@@ -120,9 +120,9 @@ void dv_cancel_as(int was)
 int dv_wait_for_count(int fd, int was)
 {
     eventfd_t one;
-    dv_cancel_as(was);
+    dv_cancel_restore(was);
     const int rc = eventfd_read(fd, &one);
-    (void)dv_cancel_later();
+    (void)dv_cancel_disable();
     return rc;
 }
 
@@ -132,9 +132,9 @@ int dv_wait_again(int fd, int was)
 {
     if (fd != GONE)
         return dv_wait_for_count(fd, was);
-    dv_cancel_as(was);
+    dv_cancel_restore(was);
     pause();
-    (void)dv_cancel_later();
+    (void)dv_cancel_disable();
     return -1;
 }
 
@@ -223,22 +223,37 @@ static struct dv_cq *take_event(struct dv_channel *channel)
     return cq;
 }
 
+static void stop_waiting(void *argument)
+{
+    struct dv_channel *channel = argument;
+    dv_lock(dv_context_of(channel->channel.context));
+    channel->waiters--;
+    dv_unlock(dv_context_of(channel->channel.context));
+}
+
+/* NULL: errno tells why. */
+static struct dv_cq *wait_for_event(struct dv_channel *channel, int was)
+{
+    struct dv_cq *taken = NULL;
+    int rc = dv_wait_for_count(channel->channel.fd, was);
+    while (!rc && !(taken = take_event(channel)))
+        rc = dv_wait_again(channel->channel.fd, was);
+    return taken;
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *ibv_channel, struct ibv_cq **cq, void **cq_context)
 {
     if (!dv_is_ours(ibv_channel->context))
         return DV_REAL(ibv_get_cq_event)(ibv_channel, cq, cq_context);
     struct dv_channel *channel = (struct dv_channel *)ibv_channel;
-    struct dv_cq *taken = NULL;
-    const int was = dv_cancel_later();
+    struct dv_cq *taken;
+    const int was = dv_cancel_disable();
     tell_of_left(channel);
-    int rc = dv_wait_for_count(ibv_channel->fd, was);
-    while (!rc && !(taken = take_event(channel)))
-        rc = dv_wait_again(ibv_channel->fd, was);
-    dv_lock(dv_context_of(ibv_channel->context));
-    channel->waiters--;
-    dv_unlock(dv_context_of(ibv_channel->context));
-    dv_cancel_as(was);
-    if (rc)
+    pthread_cleanup_push(stop_waiting, channel);
+    taken = wait_for_event(channel, was);
+    pthread_cleanup_pop(1);
+    dv_cancel_restore(was);
+    if (!taken)
         return -1;
     *cq = &taken->cq;
     *cq_context = taken->cq.cq_context;

@@ -15,14 +15,15 @@ void dv_channel_push(struct dv_cq *cq);
 void dv_channel_leave(struct dv_cq *cq);
 /* One off an eventfd(2) that counts like a semaphore. False: whoever reads it has it. */
 bool dv_take_count(int fd);
-/* Programs cancel threads that take events, asynchronously even: with adapters such a thread holds
- * nothing. So it may be cancelled while it waits, and nowhere else. Returns what it was. */
-int dv_cancel_later(void);
-void dv_cancel_as(int was);
-/* One off it, waiting for it unless it is non-blocking. 0, or -1 with errno. */
+/* Programs cancel threads that take events, even asynchronously: with adapters such a thread holds
+ * nothing. So it may be cancelled while it waits, and nowhere else. Returns what was set before. */
+int dv_cancel_disable(void);
+void dv_cancel_restore(int was);
+/* One off it, waiting for it unless it is non-blocking; may be cancelled, if dv_cancel_disable()
+ * returned so in `was`. 0, or -1 with errno. */
 int dv_wait_for_count(int fd, int was);
-/* After a count was taken whose event had gone: waits for the next. fd: of the object as it is now.
- */
+/* Likewise, after a count was taken whose event had gone: waits for the next. fd: of the object as
+ * it is now. */
 int dv_wait_again(int fd, int was);
 /* Closes it, and leaves there what dv_wait_again() knows. */
 void dv_close_count(int *fd);

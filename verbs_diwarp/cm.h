@@ -42,6 +42,7 @@ struct dv_cm_id {
     bool sync;               /* calls wait for their event; the channel is its own */
     bool has_left;           /* by rdma_disconnect() */
     bool is_of_one_family;   /* of IPv6, it takes no calls by IPv4 */
+    bool shares;             /* its port, with others that do while none of them listens */
     uint32_t sgid_index;
     uint8_t ack_timeout;             /* as in ibv_qp_attr.timeout */
     uint32_t qpn;                    /* connected, or about to be */

@@ -7,6 +7,7 @@
 
 #include "verbs_diwarp/cm_device.h"
 #include "verbs_diwarp/cm_id.h"
+#include "verbs_diwarp/cm_link.h"
 #include "verbs_diwarp/cm_mcast.h"
 #include "verbs_diwarp/cm_route.h"
 #include "verbs_diwarp/cm_sockaddr.h"
@@ -27,18 +28,19 @@ static int bound_socket(const struct sockaddr *address, int ipv6_only, int reuse
     return -1;
 }
 
-/* The TCP socket by which the id will listen or call. A port that another id is bound to is in use,
- * though that does not listen yet; one of which only connections remain is not: those allow it
- * (dv_cm_let_reuse()). 0 or a positive errno. */
+/* The TCP socket by which the id will listen or call. A port that another id is bound to is in use
+ * before that listens, unless they share it; a port that has connections alone, of ids that have
+ * listened or called, is not: they allow it. 0 or a positive errno. */
 static int bind_socket(struct dv_cm_id *id, const struct sockaddr *address)
 {
     struct sockaddr_storage *bound = &id->id.route.addr.src_storage;
     socklen_t bytes = sizeof *bound;
-    int fd = bound_socket(address, id->is_of_one_family, 0);
+    int fd = bound_socket(address, id->is_of_one_family, id->shares);
     if (fd < 0 && errno == EADDRINUSE)
         fd = bound_socket(address, id->is_of_one_family, 1);
     if (fd < 0)
         return errno;
+    dv_cm_set_reuse(fd, id->shares);
     if (getsockname(fd, (struct sockaddr *)bound, &bytes)) {
         const int rc = errno;
         close(fd);

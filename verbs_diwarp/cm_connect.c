@@ -128,7 +128,7 @@ static void call(struct dv_cm_id *id)
     link->on_ready = on_connected;
     link->on_deadline = on_deadline;
     dv_cm_link_wait(link, dv_cm_now_ns() + ANSWER_NS);
-    dv_cm_let_reuse(link->fd);
+    dv_cm_set_reuse(link->fd, 1);
     if (connect(link->fd, to, dv_cm_sockaddr_bytes(to)) && errno != EINPROGRESS)
         failed(id, -errno);
     else

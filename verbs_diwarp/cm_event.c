@@ -193,11 +193,11 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
     struct event *taken = NULL;
     if (!channel || !event)
         return dv_cm_fail(EINVAL);
-    const int was = dv_cancel_later();
+    const int was = dv_cancel_disable();
     int rc = dv_wait_for_count(channel->fd, was);
     while (!rc && !(taken = take(channel_of(channel))))
         rc = dv_wait_again(channel->fd, was);
-    dv_cancel_as(was);
+    dv_cancel_restore(was);
     if (rc)
         return -1;
     *event = &taken->event;

@@ -209,18 +209,18 @@ static int set_ack_timeout(struct rdma_cm_id *id, uint8_t timeout)
     return 0;
 }
 
-/* Of the socket that is bound next. */
-static int set_family_only(struct rdma_cm_id *id, int on)
+/* Of the socket that is bound next; *option is one of the id's. */
+static int set_before_bind(struct rdma_cm_id *id, bool *option, int on)
 {
     dv_cm_lock();
     const bool may = dv_cm_id_of(id)->state == DV_CM_IDLE;
     if (may)
-        dv_cm_id_of(id)->is_of_one_family = on;
+        *option = on;
     dv_cm_unlock();
     return may ? 0 : dv_cm_fail(EINVAL);
 }
 
-/* The type of service is diwarp's own to set, and addresses may always be used again. */
+/* The type of service is diwarp's own to set. */
 int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t bytes)
 {
     if (level != RDMA_OPTION_ID)
@@ -232,9 +232,12 @@ int rdma_set_option(struct rdma_cm_id *id, int level, int name, void *value, siz
         return bytes == sizeof(uint8_t) ? set_ack_timeout(id, *(uint8_t *)value)
                                         : dv_cm_fail(EINVAL);
     case RDMA_OPTION_ID_REUSEADDR:
-        return bytes == sizeof(int) ? 0 : dv_cm_fail(EINVAL);
+        return bytes == sizeof(int) ? set_before_bind(id, &dv_cm_id_of(id)->shares, *(int *)value)
+                                    : dv_cm_fail(EINVAL);
     case RDMA_OPTION_ID_AFONLY:
-        return bytes == sizeof(int) ? set_family_only(id, *(int *)value) : dv_cm_fail(EINVAL);
+        return bytes == sizeof(int)
+                   ? set_before_bind(id, &dv_cm_id_of(id)->is_of_one_family, *(int *)value)
+                   : dv_cm_fail(EINVAL);
     default:
         return dv_cm_fail(ENOSYS);
     }

@@ -7,10 +7,10 @@
 
 #include "verbs_diwarp/cm.h"
 
-/* Connections that remain of this socket keep nobody else from binding its port. */
-static inline void dv_cm_let_reuse(int fd)
+/* Whether the port of a socket that is bound, and of connections that remain of it, may be bound
+ * again while it does not listen. */
+static inline void dv_cm_set_reuse(int fd, int on)
 {
-    const int on = 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
 }
 

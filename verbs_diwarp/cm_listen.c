@@ -168,7 +168,7 @@ static int start_listening(struct dv_cm_id *id, int backlog)
     if (!dv_cm_may(id, DV_CM_LISTENING))
         return EINVAL;
     id->backlog = backlog > 0 && backlog < MAX_BACKLOG ? (uint32_t)backlog : MAX_BACKLOG;
-    dv_cm_let_reuse(id->fd);
+    dv_cm_set_reuse(id->fd, 1);
     if (listen(id->fd, MAX_BACKLOG))
         return errno;
     id->link = dv_cm_link_open(id->fd);

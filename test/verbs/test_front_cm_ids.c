@@ -76,6 +76,29 @@ static void bind__to_a_port_that_another_id_has(void **state)
     stop_listening(&first);
 }
 
+/* RDMA_OPTION_ID_REUSEADDR, of both. */
+static void bind__to_a_port_that_another_id_shares(void **state)
+{
+    (void)state;
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = own_address()};
+    struct rdma_cm_id *ids[2];
+    int on = 1;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rdma_create_id(channel, &ids[i], NULL, RDMA_PS_TCP), 0);
+        assert_int_equal(
+            rdma_set_option(ids[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), 0);
+        assert_int_equal(rdma_bind_addr(ids[i], (struct sockaddr *)&address), 0);
+        address.sin_port = rdma_get_src_port(ids[0]);
+    }
+    assert_int_equal(rdma_listen(ids[0], 1), 0);
+    assert_int_equal(rdma_listen(ids[1], 1), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(rdma_destroy_id(ids[i]), 0);
+    rdma_destroy_event_channel(channel);
+}
+
 static void bind__to_the_port_of_connections_that_ended(void **state)
 {
     (void)state;
@@ -250,6 +273,7 @@ int main(void)
         cmocka_unit_test(route__is_told_to_both_sides),
         cmocka_unit_test(route__is_told_to_who_calls),
         cmocka_unit_test(bind__to_a_port_that_another_id_has),
+        cmocka_unit_test(bind__to_a_port_that_another_id_shares),
         cmocka_unit_test(bind__to_the_port_of_connections_that_ended),
         cmocka_unit_test(bind__tells_the_gid),
         cmocka_unit_test(create_qp__tells_what_it_made),

@@ -175,6 +175,40 @@ static void event__of_what_is_there_already(void **state)
     close_end(end);
 }
 
+static void *take_completion_event(void *channel)
+{
+    struct ibv_cq *cq;
+    void *context;
+    (void)ibv_get_cq_event(channel, &cq, &context);
+    return NULL;
+}
+
+/* It does not wait any more: an event that was asked for too late is told to nobody unasked. */
+static void event__its_thread_was_cancelled(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    pthread_t taker;
+    make_ready(end);
+    assert_int_equal(pthread_create(&taker, NULL, take_completion_event, end->channel), 0);
+    usleep(20000);
+    assert_int_equal(pthread_cancel(taker), 0);
+    assert_int_equal(pthread_join(taker, NULL), 0);
+    assert_int_equal(post_recv(end, 1, 1024, 1024), 0);
+    assert_int_equal(post_recv(end, 2, 2048, 1024), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(post_send(end, end->ah, QKEY, end->mr->lkey), 0);
+        (void)take(end->send_cq);
+    }
+    (void)take(end->recv_cq);
+    usleep(20000); /* the second has come, too */
+    assert_int_equal(ibv_req_notify_cq(end->recv_cq, 0), 0);
+    struct pollfd readable = {.fd = end->channel->fd, .events = POLLIN};
+    assert_int_equal(poll(&readable, 1, 50), 0);
+    (void)take(end->recv_cq);
+    close_end(end);
+}
+
 /* As with an adapter, of which such a thread holds nothing. */
 static void *take_until_cancelled(void *argument)
 {
@@ -196,7 +230,7 @@ static void *poll_on(void *argument)
     return NULL;
 }
 
-/* Two that poll want the lock while it goes; what they would sleep for ever for is not to wake. */
+/* Two threads that poll contend for the lock with it: neither is to sleep for ever. */
 static void async_event__its_thread_is_cancelled_at_any_time(void **state)
 {
     (void)state;
@@ -233,6 +267,7 @@ int main(void)
         cmocka_unit_test(cq__resized),
         cmocka_unit_test(event__comes_once_for_each_request),
         cmocka_unit_test(event__of_what_is_there_already),
+        cmocka_unit_test(event__its_thread_was_cancelled),
         cmocka_unit_test(async_event__its_thread_is_cancelled_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
