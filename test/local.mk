@@ -392,6 +392,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_messages \
 	test/verbs/test_front_mw \
 	test/verbs/test_front_objects \
+	test/verbs/test_front_opened \
 	test/verbs/test_front_rc \
 	test/verbs/test_front_rc_errors \
 	test/verbs/test_front_rd \
@@ -470,6 +471,7 @@ test_verbs_test_front_messages_SOURCES = test/verbs/test_front_messages.c test/v
 test_verbs_test_front_messages_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_objects_SOURCES = test/verbs/test_front_objects.c test/verbs/end.c
 test_verbs_test_front_objects_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_opened_LDADD = $(CMOCKA_LIBS)
 test_verbs_test_front_rc_SOURCES = test/verbs/test_front_rc.c test/verbs/rc_pair.c test/verbs/end.c
 test_verbs_test_front_rc_errors_SOURCES = test/verbs/test_front_rc_errors.c test/verbs/rc_pair.c \
 	test/verbs/end.c

@@ -332,6 +332,8 @@ static inline bool dv_lacks_key(const struct ibv_sge *sges, int count)
     return lacks;
 }
 
+/* As dlopen(3) for nobody but us. */
+void *dv_open_real(const char *file);
 /* libibverbs' function of that name, for objects that are not ours. */
 void *dv_real(const char *name);
 #define DV_REAL(name) ((__typeof__(name) *)dv_real(#name))

@@ -70,6 +70,7 @@ VERBS_SOURCES = \
 	verbs_diwarp/qp.h \
 	verbs_diwarp/query.c \
 	verbs_diwarp/query.h \
+	verbs_diwarp/opened.c \
 	verbs_diwarp/ours.c \
 	verbs_diwarp/rc.c \
 	verbs_diwarp/rc.h \

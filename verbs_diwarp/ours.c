@@ -43,7 +43,7 @@ static void *library;
 
 static void load(void)
 {
-    library = dlopen(SONAME, RTLD_NOW | RTLD_LOCAL);
+    library = dv_open_real(SONAME);
 }
 
 /* Not RTLD_NEXT: a program that loads libibverbs late does so out of everybody's sight. */
