@@ -86,5 +86,5 @@ names_of_libc_have_no_version()
     nm -D --defined-only "$("$front" path)" | awk '$2 != "A" && !/@(IBVERBS|RDMACM|DIWARP_VERBS)_/ { print $3 }' |
         sort >"$work/libc"
     cat "$work/libc"
-    printf '%s\n' access ibv_query_gid_type stat stat64 | cmp - "$work/libc"
+    printf '%s\n' access dlopen ibv_query_gid_type stat stat64 | cmp - "$work/libc"
 }
