@@ -210,14 +210,13 @@ struct mca_btl_diwarp_module {
     unsigned endpoints;           /* none left: the PML is about to go */
     struct diwarp_helper *helper; /* NULL: it was not started */
     bool helper_calls_back;       /* the PML is protected against a second thread */
-    bool has_other_jobs;          /* processes of such were added, and this job goes on without one
-                                   * that is lost */
-    uint64_t ask_ns;              /* when these are next asked whether they are still there */
     bool helper_polls;            /* the lock `polling` is the helper's */
     int helper_cpu;               /* where it runs the RNIC; -1: it does not */
 
     void *lost; /* Open MPI's group of lost processes, as of the last poll; kept, for another one
                  * could get its address */
+    bool has_other_jobs; /* processes of such were added, and this job goes on without a lost one */
+    uint64_t ask_ns;     /* when those are next asked whether they are still there */
     STAILQ_HEAD(, mca_btl_diwarp_held) held; /* the oldest first */
     unsigned held_count; /* with MCA_BTL_DIWARP_HELD_MOST the helper polls no more */
 

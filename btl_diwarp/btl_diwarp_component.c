@@ -16,22 +16,23 @@ static mca_btl_base_endpoint_t *endpoint_create(struct mca_btl_diwarp_module *mo
 {
     struct diwarp_address address;
     mca_btl_base_endpoint_t *endpoint = NULL;
-    const int known = mca_btl_diwarp_peer_address(module, proc, &address);
-    if (known && known != -ESHUTDOWN)
+    int rc = mca_btl_diwarp_peer_address(module, proc, &address);
+    const bool ended = rc == -ESHUTDOWN;
+    if (rc && !ended)
         return NULL;
-    int rc = module->transport->endpoint_create(module, proc, &address, &endpoint);
+    rc = module->transport->endpoint_create(module, proc, &address, &endpoint);
     /* One that has ended fails at its first use: Open MPI takes an endpoint for granted. */
-    if (!rc && known && module->transport->endpoint_give_up &&
+    if (!rc && ended && module->transport->endpoint_give_up &&
         module->transport->endpoint_give_up(endpoint)) {
         module->transport->endpoint_destroy(module, endpoint);
         endpoint = NULL;
         rc = -ENOMEM;
     }
-    if (rc == -ENETUNREACH && !known)
+    if (rc == -ENETUNREACH && !ended)
         mca_btl_diwarp_peer_show_unreachable(module, proc, &address);
     else if (rc == -ENOMEM)
         MCA_BTL_DIWARP_HELP("out of memory", "adding peers");
-    else if (!rc && !known)
+    else if (!rc && !ended)
         mca_btl_diwarp_peer_note(module, proc, &address);
     return endpoint;
 }

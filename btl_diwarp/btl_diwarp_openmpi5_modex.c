@@ -83,8 +83,9 @@ static struct request *request_start(const mca_base_component_t *component,
     return NULL;
 }
 
-/* The name of the last process for which none came: it is asked for more than once. */
-static uint64_t ended;
+/* The name of the last process for which none came, as it is asked for more than once; at first, of
+ * none. */
+static uint64_t ended = UINT64_MAX;
 
 /* An answer may still come when Open MPI has closed the component. */
 static void keep_loaded(void)

@@ -7,13 +7,6 @@
 
 #include "verbs_diwarp/cm.h"
 
-/* Whether the port of a socket that is bound, and of connections that remain of it, may be bound
- * again while it does not listen. */
-static inline void dv_cm_set_reuse(int fd, int on)
-{
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-}
-
 #define DV_CM_NEVER INT64_MAX
 
 struct dv_cm_link {
@@ -47,3 +40,9 @@ int dv_cm_link_receive(struct dv_cm_link *link, struct dv_cm_message *message);
 struct dv_cm_link *dv_cm_link_oldest_silent(unsigned *count);
 /* Callers of a listener who have said nothing go with it. */
 void dv_cm_link_close_silent(const struct dv_cm_id *listener);
+/* Whether the port of a socket that is bound, and of connections that remain of it, may be bound
+ * again while it does not listen. */
+static inline void dv_cm_set_reuse(int fd, int on)
+{
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+}

@@ -10,6 +10,7 @@
 #include "verbs_diwarp/front.h"
 
 static void *(*next_dlopen)(const char *file, int mode);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void find_next(void)
 {
@@ -20,14 +21,13 @@ static void find_next(void)
 /* "libibverbs.so.1", in any folder. */
 static bool is_of_verbs(const char *file)
 {
-    static const char *const names[] = {"libibverbs.so", "librdmacm.so"};
+    static const char verbs[] = "libibverbs.so", cm[] = "librdmacm.so";
     const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
-    return !strncmp(name, names[0], strlen(names[0])) || !strncmp(name, names[1], strlen(names[1]));
+    return !strncmp(name, verbs, sizeof verbs - 1) || !strncmp(name, cm, sizeof cm - 1);
 }
 
 void *dv_open_real(const char *file)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_next);
     return next_dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
@@ -37,7 +37,6 @@ void *dv_open_real(const char *file)
  * looks where the caller's own library says. */
 void *dlopen(const char *file, int mode)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, find_next);
     if (file && is_of_verbs(file))
         return next_dlopen(file, mode | RTLD_GLOBAL) ? next_dlopen(NULL, RTLD_LAZY) : NULL;

@@ -192,8 +192,7 @@ static void rd__messages_nobody_takes_are_bounded(void **state)
     struct pair pair = {.attr = loopback_attr(0)};
     struct diwarp_memory memory;
     pair.attr.datagram_max_bytes = 1472;
-    pair.attr.gro =
-        DIWARP_OFF; /* so the arena holds no more of each than its short last datagram */
+    pair.attr.gro = DIWARP_OFF; /* the arena then holds of each its short last datagram alone */
     pair_open(&pair);
     for (unsigned i = 0; i < MESSAGES; i++)
         assert_int_equal(
