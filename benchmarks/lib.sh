@@ -168,6 +168,12 @@ median()
     sort -g | awk '{ v[NR] = $1 } END { if (NR) print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'
 }
 
+# median_ratio FILE FILE: of line by line.
+median_ratio()
+{
+    paste "$1" "$2" | awk '{ print $1 / $2 }' | median
+}
+
 # A three-dimensional grid of $1 processes, as even as its factors allow: 4 gives "2 2 1".
 process_grid()
 {

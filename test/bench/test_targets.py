@@ -22,7 +22,9 @@ class Parts(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "RESULTS.md")
             with open(path, "w", encoding="utf-8") as file:
-                file.write(f"before\n{targets.MARKS.begin}\nold\n{targets.MARKS.end}\nafter\n")
+                for name in parts:
+                    marks = targets.marks_of(name)
+                    file.write(f"before\n{marks.begin}\nold {name}\n{marks.end}\nafter\n")
             with mock.patch.object(targets, "PARTS", parts), \
                     mock.patch.object(targets, "RESULTS", path), contextlib.redirect_stdout(said):
                 status = targets.main(words)
@@ -47,8 +49,16 @@ class Parts(unittest.TestCase):
         self.assertIn("third", said)
         self.assertIn("old", written)
 
+    def test_one_of_them_renewed(self):
+        status, _, written = self.run_parts(["--readme", "--only", "two"], one=("false", 9),
+                                            two=("echo second", 9))
+        self.assertEqual(status, 0)
+        self.assertIn("\nold one\n", written)
+        self.assertNotIn("old two", written)
+        self.assertIn("```\nsecond\n```", written)
+
     def test_wrong_options(self):
-        for words in (["--only", "nothing"], ["--readme", "--only", "one"], ["more"]):
+        for words in (["--only", "nothing"], ["more"]):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
                 self.run_parts(words, one=("true", 9), two=("true", 9))
 
