@@ -79,7 +79,7 @@ find_program()
             fi
         done
     done
-    echo "${0##*/}: program $1 not found; build first, or give --bindir DIR" >&2
+    echo "${0##*/}: program $1 not found; build first (make all check-programs), or give --bindir DIR" >&2
     return 1
 }
 

@@ -293,6 +293,7 @@ RNIC_TESTS = \
 	test/sim/test_sim_directed \
 	test/sim/test_sim_forget \
 	test/sim/test_sim_grants \
+	test/sim/test_sim_immediate \
 	test/sim/test_sim_many \
 	test/sim/test_sim_memory \
 	test/sim/test_sim_pace \
@@ -316,6 +317,7 @@ test_sim_test_sim_bounds_SOURCES = $(SIM_SOURCES) test/sim/test_sim_bounds.c
 test_sim_test_sim_directed_SOURCES = $(SIM_SOURCES) test/sim/test_sim_directed.c
 test_sim_test_sim_forget_SOURCES = $(SIM_SOURCES) test/sim/test_sim_forget.c
 test_sim_test_sim_grants_SOURCES = $(SIM_SOURCES) test/sim/test_sim_grants.c
+test_sim_test_sim_immediate_SOURCES = $(SIM_SOURCES) test/sim/test_sim_immediate.c
 test_sim_test_sim_many_SOURCES = $(SIM_SOURCES) test/sim/test_sim_many.c
 test_sim_test_sim_memory_SOURCES = $(SIM_SOURCES) test/sim/test_sim_memory.c
 test_sim_test_sim_pace_SOURCES = $(SIM_SOURCES) test/sim/test_sim_pace.c
@@ -397,6 +399,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_rc_errors \
 	test/verbs/test_front_rd \
 	test/verbs/test_front_rd_srq \
+	test/verbs/test_front_rd_told \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
@@ -484,6 +487,8 @@ test_verbs_test_front_rd_SOURCES = test/verbs/test_front_rd.c test/verbs/sides.c
 test_verbs_test_front_rd_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rd_srq_SOURCES = test/verbs/test_front_rd_srq.c test/verbs/sides.c test/verbs/end.c
 test_verbs_test_front_rd_srq_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_rd_told_SOURCES = test/verbs/test_front_rd_told.c test/verbs/sides.c test/verbs/end.c
+test_verbs_test_front_rd_told_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
 test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif

@@ -191,7 +191,8 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct
 /* Verbs tell it of Sends alone. */
 static struct dv_to destination_of(const struct ibv_send_wr *wr)
 {
-    const bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
+    const bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
+                      wr->opcode == IBV_WR_SEND_WITH_INV;
     return send ? (struct dv_to){wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey}
                 : (struct dv_to){0};
 }

@@ -171,8 +171,8 @@ bool dv_rd_takes(const struct ibv_send_wr *wr)
     const bool atomic =
         wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     return atomic ? wr->num_sge == 1 && wr->sg_list[0].length == sizeof(uint64_t)
-                  : wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM ||
-                        wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ;
+                  : dv_is_rdma(wr) || wr->opcode == IBV_WR_SEND ||
+                        wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_SEND_WITH_INV;
 }
 
 uint32_t dv_rd_room(const struct dv_qp *qp)
@@ -240,12 +240,14 @@ void dv_rd_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr, struct diwa
     qp->unpolled += rd->sends[number].signaled;
     out.wr.wr_id = number;
     out.wr.next = NULL;
-    out.wr.imm_data = ntohl(wr->imm_data);
-    out.wr.send_flags = IBV_SEND_SIGNALED;
+    if (wr->opcode != IBV_WR_SEND_WITH_INV)
+        out.wr.imm_data = ntohl(wr->imm_data);
+    out.wr.send_flags = IBV_SEND_SIGNALED | (wr->send_flags & IBV_SEND_SOLICITED);
     if (inlined)
         keep_inline(qp, number, &out.wr, &sge);
-    const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_READ;
-    const bool nothing = rdma && !rd->sends[number].bytes; /* no memory is asked for */
+    const bool rdma = dv_is_rdma(wr);
+    const bool nothing = rdma && !rd->sends[number].bytes && /* no memory is asked for */
+                         wr->opcode != IBV_WR_RDMA_WRITE_WITH_IMM;
     enum ibv_wc_status status = IBV_WC_SUCCESS;
     if (!inlined && dv_lacks_key(wr->sg_list, wr->num_sge))
         status = IBV_WC_LOC_PROT_ERR;
@@ -298,33 +300,48 @@ static bool take_recv(struct dv_qp *qp, struct ibv_recv_wr *wr)
     return true;
 }
 
-/* Into the oldest receive, behind a GRH. False: there is none. */
-static bool receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *data)
+/* Of a message that lies in diwarp's memory. */
+static uint32_t payload_bytes(const struct diwarp_wc *done)
+{
+    return done->wc.opcode == IBV_WC_RECV ? done->wc.byte_len : 0;
+}
+
+/* Behind a GRH, in the elements of a receive. */
+static enum ibv_wc_status fill(struct dv_qp *qp, struct ibv_recv_wr *wr,
+                               const struct diwarp_wc *done, const void *data)
 {
     const struct ibv_pd *pd = srq_of(qp) ? srq_of(qp)->srq.pd : dv_ibv_qp(qp)->pd;
+    void *at[DV_MAX_SGE];
+    struct ibv_grh grh;
+    if (!cut(wr->sg_list, wr->num_sge, DV_GRH_BYTES + payload_bytes(done)))
+        return IBV_WC_LOC_LEN_ERR;
+    if (!dv_may_write(pd, wr->sg_list, wr->num_sge, at))
+        return IBV_WC_LOC_PROT_ERR;
+    dv_make_grh(dv_context_of(dv_ibv_qp(qp)->context), done, &grh);
+    dv_scatter(wr->sg_list, at, 0, &grh, sizeof grh);
+    dv_scatter(wr->sg_list, at, DV_GRH_BYTES, data, payload_bytes(done));
+    return IBV_WC_SUCCESS;
+}
+
+/* Into the oldest receive; of a write that is told of nothing is. False: there is none. */
+static bool receive(struct dv_qp *qp, const struct diwarp_wc *done, const void *data)
+{
     struct ibv_sge sges[DV_MAX_SGE];
     struct ibv_recv_wr wr = {.sg_list = sges};
     if (!take_recv(qp, &wr))
         return false;
-    struct ibv_wc wc = {.wr_id = wr.wr_id,
-                        .opcode = IBV_WC_RECV,
-                        .qp_num = dv_ibv_qp(qp)->qp_num,
-                        .byte_len = done->wc.byte_len + DV_GRH_BYTES,
-                        .src_qp = done->wc.src_qp,
-                        .imm_data = htonl(done->wc.imm_data),
-                        .wc_flags = done->wc.wc_flags | IBV_WC_GRH};
-    void *at[DV_MAX_SGE];
-    struct ibv_grh grh;
-    if (!cut(sges, wr.num_sge, wc.byte_len)) {
-        wc.status = IBV_WC_LOC_LEN_ERR;
-    } else if (!dv_may_write(pd, sges, wr.num_sge, at)) {
-        wc.status = IBV_WC_LOC_PROT_ERR;
-    } else {
-        dv_make_grh(dv_context_of(dv_ibv_qp(qp)->context), done, &grh);
-        dv_scatter(sges, at, 0, &grh, sizeof grh);
-        dv_scatter(sges, at, DV_GRH_BYTES, data, done->wc.byte_len);
+    struct ibv_wc wc = done->wc;
+    wc.wr_id = wr.wr_id;
+    wc.qp_num = dv_ibv_qp(qp)->qp_num;
+    wc.wc_flags &= ~(unsigned)DIWARP_WC_SOLICITED;
+    if (wc.wc_flags & IBV_WC_WITH_IMM)
+        wc.imm_data = htonl(wc.imm_data);
+    if (wc.opcode == IBV_WC_RECV) {
+        wc.status = fill(qp, &wr, done, data);
+        wc.byte_len += DV_GRH_BYTES;
+        wc.wc_flags |= IBV_WC_GRH;
     }
-    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, true);
+    dv_cq_push(dv_ibv_qp(qp)->recv_cq, &wc, done->wc.wc_flags & DIWARP_WC_SOLICITED);
     return true;
 }
 
@@ -370,7 +387,7 @@ void dv_rd_begin(struct dv_qp *qp)
 static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct dv_rd *rd = qp->rd;
-    struct held *held = malloc(sizeof *held + done->wc.byte_len);
+    struct held *held = malloc(sizeof *held + payload_bytes(done));
     if (!held) {
         dv_async_push(dv_context_of(dv_ibv_qp(qp)->context),
                       &(struct ibv_async_event){.element.qp = dv_ibv_qp(qp),
@@ -382,8 +399,8 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
     }
     held->next = NULL;
     held->wc = *done;
-    if (done->wc.byte_len)
-        memcpy(held->data, done->data, done->wc.byte_len);
+    if (payload_bytes(done))
+        memcpy(held->data, done->data, payload_bytes(done));
     if (!rd->held)
         LIST_INSERT_HEAD(&dv_context_of(dv_ibv_qp(qp)->context)->holding, rd, holding);
     *rd->held_end = held;
@@ -434,6 +451,7 @@ void dv_rd_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
         return;
     switch ((int)done->wc.opcode) {
     case IBV_WC_RECV:
+    case IBV_WC_RECV_RDMA_WITH_IMM:
         if (rd->held || !receive(qp, done, done->data))
             hold(qp, done);
         break;

@@ -47,9 +47,8 @@ int dv_gather(struct ibv_send_wr *wr, const struct ibv_pd *pd, struct ibv_sge *s
               struct dv_gathered **gathered)
 {
     const bool read = wr->opcode == IBV_WR_RDMA_READ;
-    const bool rdma = read || wr->opcode == IBV_WR_RDMA_WRITE;
     const uint64_t bytes = dv_total_bytes(wr);
-    if (bytes > (rdma ? DV_RDMA_BYTES : DIWARP_VERBS_RD_SEND_BYTES))
+    if (bytes > (dv_is_rdma(wr) ? DV_RDMA_BYTES : DIWARP_VERBS_RD_SEND_BYTES))
         return -EMSGSIZE;
     if (read ? !dv_may_write(pd, wr->sg_list, wr->num_sge, NULL)
              : !dv_are_registered(pd, wr->sg_list, wr->num_sge))

@@ -307,7 +307,7 @@ enum diwarp_gone {
     DIWARP_GONE_GIVEN_UP,    /* by diwarp_give_up_ah() */
 };
 
-/* In wc.wc_flags of receives over UD and RC: the sender asked for an event (IBV_SEND_SOLICITED). */
+/* In wc.wc_flags of receives: the sender asked for an event (IBV_SEND_SOLICITED). */
 enum { DIWARP_WC_SOLICITED = 1 << 17 };
 
 /* wc.wr_id, wc.status, wc.opcode, wc.byte_len and wc.imm_data (with IBV_WC_WITH_IMM in wc.wc_flags)
@@ -392,11 +392,11 @@ DIWARP_EXPORT int diwarp_create_qp(struct diwarp_pd *pd, const struct diwarp_qp_
  * remote_qkey of a Send is that of its destination, or, where its highest bit is set, stands for
  * the sender's own (InfiniBand 10.2.5), as a Write-Record has it. */
 DIWARP_EXPORT void diwarp_set_qkey(struct diwarp_qp *qp, uint32_t qkey);
-/* RD: it takes so many further Sends, 0 included, and from the first call on no others: until then
- * any. More may come with the last of them, in the same datagram, and count, too. What is sent
- * beyond them is not lost: its source is told to wait, with all that it has to send to this
- * process, and goes on once there is room again. Negative: so many fewer, where others share what
- * receives them. */
+/* RD: it takes so many further Sends, or writes with immediate data, 0 included, and from the first
+ * call on no others: until then any. More may come with the last of them, in the same datagram, and
+ * count, too. What is sent beyond them is not lost: its source is told to wait, with all that it
+ * has to send to this process, and goes on once there is room again. Negative: so many fewer, where
+ * others share what receives them. */
 DIWARP_EXPORT void diwarp_add_recv_room(struct diwarp_qp *qp, int32_t sends);
 /* UD: sets attr.record_time_ns, for records that begin from now on. */
 DIWARP_EXPORT void diwarp_set_record_time(struct diwarp_qp *qp, uint64_t record_time_ns);
@@ -462,7 +462,11 @@ enum { DIWARP_SEND_QKEY = 1 << 19 };
 #define DIWARP_RD_SEND_SGES 4
 
 /* As in ibv_send_wr SEND, SEND_WITH_IMM, RDMA_WRITE (on UD a Write-Record), RDMA_READ and, RD only,
- * ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work request, not a list. */
+ * SEND_WITH_INV, RDMA_WRITE_WITH_IMM, ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work
+ * request, not a list. Immediate data is in host order. What is to be invalidated is an STag of the
+ * peer's; where peers, or this one, have no right to it, the Send comes without IBV_WC_WITH_INV. A
+ * write with immediate data takes a receive there, by a message that follows once all of it is
+ * placed: IBV_WC_RECV_RDMA_WITH_IMM. */
 struct diwarp_send_wr {
     struct ibv_send_wr wr;
     struct diwarp_ah *ah;

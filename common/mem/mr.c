@@ -8,7 +8,6 @@
 #include "common/base/list.h"
 
 #define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_READ | REMOTE_WRITES)
 
 /* A peer that names aligned addresses shall not have the CPU touch a word that is not. */
 static bool suits_atomics(const struct diwarp_mr *mr)
@@ -20,7 +19,7 @@ static bool suits_atomics(const struct diwarp_mr *mr)
 /* Remote writes need local ones, as ibv_reg_mr(3) demands. */
 static bool is_good(const struct diwarp_mr *mr, int local_access)
 {
-    return !(mr->access & ~(IBV_ACCESS_LOCAL_WRITE | REMOTE_RIGHTS)) &&
+    return !(mr->access & ~(IBV_ACCESS_LOCAL_WRITE | DW_REMOTE_RIGHTS)) &&
            (uintptr_t)mr->addr + mr->length >= (uintptr_t)mr->addr &&
            mr->iova + mr->length >= mr->iova && suits_atomics(mr) &&
            (!(mr->access & REMOTE_WRITES) || local_access & IBV_ACCESS_LOCAL_WRITE);
@@ -92,13 +91,11 @@ int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32
 {
     struct dw_region *found = dw_map_get(mrs, stag);
     if (!found || (found->mr.access & access) != access ||
-        (found->is_window && (!(access & REMOTE_RIGHTS) || (peer && found->only))))
+        (found->is_window && (!(access & DW_REMOTE_RIGHTS) || (peer && found->only))))
         return -EACCES;
     const uint64_t start = found->mr.iova;
     if (to < start || to - start > found->mr.length || length > found->mr.length - (to - start))
         return -ERANGE;
     *region = found;
-    const bool others =
-        peer && found->bound && (found->peer.job != peer->job || found->peer.rank != peer->rank);
-    return others ? -EACCES : 0;
+    return peer && !dw_region_is_for(found, peer) ? -EACCES : 0;
 }

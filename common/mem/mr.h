@@ -5,6 +5,10 @@
 #include "common/base/map.h"
 #include "common/include/diwarp.h"
 
+/* Of peers. */
+#define DW_REMOTE_RIGHTS \
+    (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
 struct dw_region {
     struct diwarp_mr mr; /* first: a diwarp_mr is a dw_region */
     unsigned records;    /* in progress, that hold its address */
@@ -36,6 +40,12 @@ void dw_mrs_fini(struct dw_map *mrs);
  * over RC) or -ERANGE (out of bounds). */
 int dw_mr_check(const struct dw_map *mrs, const struct diwarp_name *peer, uint32_t stag,
                 uint64_t to, uint64_t length, int access, struct dw_region **region);
+
+/* It is not bound to another peer. */
+static inline bool dw_region_is_for(const struct dw_region *region, const struct diwarp_name *peer)
+{
+    return !region->bound || (region->peer.job == peer->job && region->peer.rank == peer->rank);
+}
 
 /* Where the memory is that requests call `to`, which dw_mr_check() has found in the region. */
 static inline void *dw_region_at(const struct dw_region *region, uint64_t to)

@@ -53,14 +53,12 @@ bool dw_rc_tail_add_fpdu(struct diwarp_rc_qp *qp, uint8_t *ulpdu, size_t bytes)
     return true;
 }
 
-#define REMOTE_RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-
 /* The region of an STag that peers may know. One without any right for them, that was invalidated
  * or is for local use, is none to them (RFC 5040 5.3). */
 static struct dw_region *remote_region(const struct diwarp_rc_qp *qp, uint32_t stag)
 {
     struct dw_region *region = dw_map_get(&qp->pd->mrs, stag);
-    return region && region->mr.access & REMOTE_RIGHTS ? region : NULL;
+    return region && region->mr.access & DW_REMOTE_RIGHTS ? region : NULL;
 }
 
 static bool is_for(const struct diwarp_rc_qp *qp, const struct dw_region *region)
@@ -85,13 +83,4 @@ uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64
     if (!remote_region(qp, stag))
         return ddp ? DW_TERM_DDP_STAG : DW_TERM_RDMAP_STAG;
     return DW_TERM_RDMAP_RIGHTS;
-}
-
-bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag)
-{
-    struct dw_region *region = remote_region(qp, stag);
-    if (!region || !is_for(qp, region) || (region->is_window && !region->only))
-        return false;
-    region->mr.access &= ~REMOTE_RIGHTS;
-    return true;
 }

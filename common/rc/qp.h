@@ -165,9 +165,6 @@ struct dw_mpa_gather *dw_rc_train_begin(struct dw_rc *rc);
  * sources of reads. */
 uint16_t dw_rc_check_access(const struct diwarp_rc_qp *qp, uint32_t stag, uint64_t to,
                             uint64_t bytes, int access, void **at);
-/* The peer's rights to a region end; the application's own use does not. False: it had none, or it
- * is a window for all QPs. */
-bool dw_rc_invalidate(struct diwarp_rc_qp *qp, uint32_t stag);
 
 /* ---- the end (qp.c) ---- */
 int dw_rc_wc_opcode(const struct dw_rc_work *work);

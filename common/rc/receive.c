@@ -136,7 +136,8 @@ static int on_send(struct diwarp_rc_qp *qp, const struct dw_ddp_header *ddp, con
     qp->received_bytes += bytes;
     if (!ddp->last)
         return 0;
-    if (dw_rdmap_invalidates(ddp->opcode) && !dw_rc_invalidate(qp, ddp->ulp))
+    if (dw_rdmap_invalidates(ddp->opcode) &&
+        !dw_pd_invalidate(qp->pd, NULL, qp->attr.context, ddp->ulp))
         return DW_TERM_RDMAP_PROTECT_INVALIDATE;
     complete_recv(qp, ddp);
     return 0;

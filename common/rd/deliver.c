@@ -8,6 +8,7 @@
 #include "common/base/copy.h"
 #include "common/base/slab.h"
 #include "common/base/serial.h"
+#include "common/wire/bytes.h"
 
 /* Bound of the bytes that have come of messages being put together, of all peers, and a page for
  * each message. At the bound their datagrams are refused, and come again. A peer may add bytes
@@ -23,31 +24,71 @@
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 
-void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, unsigned opcode,
-                const void *data, uint32_t bytes, const uint32_t *imm)
+struct diwarp_wc *dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends,
+                             unsigned opcode, const void *data, uint32_t bytes)
 {
     struct diwarp_wc *wc = ends->qp->draining ? NULL : dw_qp_slot_held(ends->qp);
     if (!wc)
-        return;
+        return NULL;
     *wc = (struct diwarp_wc){
         .wc = {.opcode = (enum ibv_wc_opcode)opcode,
                .byte_len = bytes,
-               .imm_data = imm ? *imm : 0,
-               .wc_flags = imm ? IBV_WC_WITH_IMM : 0,
                .qp_num = ends->qp->num,
                .src_qp = ends->qpns.there},
         .src = dw_handle_of(peer)->ah.name,
         .data = data,
     };
+    return wc;
 }
 
+/* What takes a receive; NULL: nobody is told. */
+static struct diwarp_wc *deliver_received(const struct dw_incoming *in, enum ibv_wc_opcode opcode,
+                                          const uint8_t *data, uint32_t bytes)
+{
+    dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
+    in->ends.qp->recv_room--;
+    struct diwarp_wc *wc = dw_deliver(in->peer, &in->ends, opcode, data, bytes);
+    if (wc && dw_rdmap_is_solicited(in->segment.ddp.opcode))
+        wc->wc.wc_flags |= DIWARP_WC_SOLICITED;
+    return wc;
+}
+
+/* An STag that its sender may not use, or nobody any more, is left as it is, and not told. */
 static void complete(const struct dw_incoming *in, const uint8_t *data, uint32_t bytes)
 {
     const struct dw_ddp_header *ddp = &in->segment.ddp;
-    const uint32_t *imm = ddp->opcode == DW_RDMAP_SEND_IMM ? &ddp->ulp : NULL;
-    dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
-    in->ends.qp->recv_room--;
-    dw_deliver(in->peer, &in->ends, IBV_WC_RECV, data, bytes, imm);
+    struct diwarp_wc *wc = deliver_received(in, IBV_WC_RECV, data, bytes);
+    if (!wc)
+        return;
+    if (dw_rdmap_has_immediate(ddp->opcode)) {
+        wc->wc.wc_flags |= IBV_WC_WITH_IMM;
+        wc->wc.imm_data = ddp->ulp;
+    } else if (dw_rdmap_invalidates(ddp->opcode)) {
+        const struct diwarp_name *name = &dw_handle_of(in->peer)->ah.name;
+        if (dw_pd_invalidate(in->ends.qp->pd, name, NULL, ddp->ulp)) {
+            wc->wc.wc_flags |= IBV_WC_WITH_INV;
+            wc->wc.invalidated_rkey = ddp->ulp;
+        } else {
+            dw_rd_of(in->peer)->counters->drop_stag++;
+        }
+    }
+}
+
+bool dw_deliver_immediate(const struct dw_incoming *in)
+{
+    if (in->segment.bytes != DW_IMMEDIATE_BYTES)
+        return false;
+    if (!in->ends.qp) {
+        dw_rd_of(in->peer)->counters->drop_qpn++;
+        return true;
+    }
+    struct diwarp_wc *wc = deliver_received(in, IBV_WC_RECV_RDMA_WITH_IMM, NULL,
+                                            dw_get_be32(in->segment.payload + sizeof(uint32_t)));
+    if (!wc)
+        return true;
+    wc->wc.wc_flags |= IBV_WC_WITH_IMM;
+    wc->wc.imm_data = dw_get_be32(in->segment.payload);
+    return true;
 }
 
 static size_t assembly_bytes(const struct dw_rd *rd)

@@ -157,12 +157,14 @@ struct dw_incoming {
     uint64_t now_ns;
 };
 
-/* Hands up what lies in the receive arena, or goes with the next recycling, but not to a QP that
- * drains. opcode: IBV_WC_RECV or DIWARP_WC_RELEASE; imm: NULL, there is none. */
-void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, unsigned opcode,
-                const void *data, uint32_t bytes, const uint32_t *imm);
+/* Hands up what lies in the receive arena, or goes with the next recycling; NULL: not to a QP that
+ * drains. */
+struct diwarp_wc *dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends,
+                             unsigned opcode, const void *data, uint32_t bytes);
 /* A Send to the QP. false: no buffer, as if it had not come. */
 bool dw_deliver_send(const struct dw_incoming *in);
+/* What tells the QP of a write. false: malformed. */
+bool dw_deliver_immediate(const struct dw_incoming *in);
 /* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const void *state);
 /* Frees what was delivered. */
@@ -179,6 +181,11 @@ void dw_deliver_add_memory(const struct dw_rd *rd, struct diwarp_memory *memory)
 /* ==== rdma.c ==== */
 /* What peers ask of our memory, and what they answer: reads and large writes as records, small
  * writes and atomics (RFC 7306) in the sequenced stream. */
+
+/* The message that tells the peer's application of a write of so many bytes, a request's (RFC 7306
+ * section 6), whose wr_id it is to get. NULL: no memory. */
+struct dw_work *dw_rdma_immediate(struct dw_peer *peer, const struct dw_ends *ends,
+                                  unsigned send_flags, uint32_t imm, uint32_t bytes);
 
 /* By opcode; untagged ones are whole. false: malformed. */
 bool dw_rdma_on_read_request(const struct dw_incoming *in);

@@ -35,19 +35,28 @@ static struct dw_work *work_of(const struct post *post, enum ibv_wc_opcode kind,
     return work;
 }
 
+static enum dw_rdmap_opcode send_opcode(const struct ibv_send_wr *wr)
+{
+    static const enum dw_rdmap_opcode opcodes[][2] = {
+        [IBV_WR_SEND] = {DW_RDMAP_SEND, DW_RDMAP_SEND_SE},
+        [IBV_WR_SEND_WITH_IMM] = {DW_RDMAP_SEND_IMM, DW_RDMAP_SEND_SE_IMM},
+        [IBV_WR_SEND_WITH_INV] = {DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE},
+    };
+    return opcodes[wr->opcode][!!(wr->send_flags & IBV_SEND_SOLICITED)];
+}
+
 static int post_send(const struct post *post)
 {
     struct dw_peer *peer = post->peer;
     const struct ibv_send_wr *wr = post->wr;
-    const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
     const bool buffered = wr->send_flags & DIWARP_SEND_BUFFERED;
     if (post->total > post->ends->qp->attr.max_msg_bytes)
         return -EMSGSIZE;
-    struct dw_work *work =
-        work_of(post, IBV_WC_SEND, imm ? DW_RDMAP_SEND_IMM : DW_RDMAP_SEND, DW_QN_SEND, 0);
+    struct dw_work *work = work_of(post, IBV_WC_SEND, send_opcode(wr), DW_QN_SEND, 0);
     if (!work)
         return -ENOMEM;
-    work->ddp.ulp = imm ? wr->imm_data : 0;
+    if (wr->opcode != IBV_WR_SEND)
+        work->ddp.ulp = wr->imm_data; /* or invalidate_rkey, in the same place */
     work->ddp.msn = ++dw_met_of(peer)->send_msn;
     /* Told by the return value when it is copied before we return. */
     const bool signaled = work->signaled;
@@ -96,11 +105,30 @@ static struct dw_work *announce(const struct post *post, struct dw_record *recor
     return work;
 }
 
+/* Of no bytes: there is nothing to wait for. */
+static int post_immediate(const struct post *post)
+{
+    const struct ibv_send_wr *wr = post->wr;
+    struct dw_work *work =
+        dw_rdma_immediate(post->peer, post->ends, wr->send_flags, wr->imm_data, 0);
+    if (!work)
+        return -ENOMEM;
+    work->wr_id = wr->wr_id;
+    dw_send_work(post->peer, work, post->now_ns);
+    dw_rd_of(post->peer)->counters->tx_write_msgs++;
+    return 0;
+}
+
+/* With immediate data even a short one is a record, for its end is known: of writes in the
+ * sequenced stream the peer tells only those that it refuses. */
 static int post_write(const struct post *post)
 {
     struct dw_peer *peer = post->peer;
     const struct ibv_send_wr *wr = post->wr;
-    if (post->total && post->total <= DW_INLINE_WRITE_BYTES)
+    const bool has_imm = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    if (has_imm && !post->total)
+        return post_immediate(post);
+    if (!has_imm && post->total && post->total <= DW_INLINE_WRITE_BYTES)
         return post_small_write(post);
     if (post->total && wr->send_flags & IBV_SEND_INLINE)
         return -EMSGSIZE;
@@ -115,6 +143,8 @@ static int post_write(const struct post *post)
         return -ENOMEM;
     source->stag = wr->wr.rdma.rkey;
     source->to = wr->wr.rdma.remote_addr;
+    source->has_imm = has_imm;
+    source->imm = has_imm ? wr->imm_data : 0;
     const struct dw_record_control open = {
         .kind = DW_RECORD_OPEN,
         .id = id,
@@ -200,7 +230,9 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
     } kinds[] = {
         [IBV_WR_SEND] = {post_send, UINT32_MAX >> 1, 0},
         [IBV_WR_SEND_WITH_IMM] = {post_send, UINT32_MAX >> 1, 0},
+        [IBV_WR_SEND_WITH_INV] = {post_send, UINT32_MAX >> 1, 0},
         [IBV_WR_RDMA_WRITE] = {post_write, UINT32_MAX >> 1, 0},
+        [IBV_WR_RDMA_WRITE_WITH_IMM] = {post_write, UINT32_MAX >> 1, 0},
         [IBV_WR_RDMA_READ] = {post_read, UINT32_MAX >> 1, IBV_ACCESS_LOCAL_WRITE},
         [IBV_WR_ATOMIC_CMP_AND_SWP] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
         [IBV_WR_ATOMIC_FETCH_AND_ADD] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},

@@ -8,6 +8,7 @@
 
 #include "common/base/copy.h"
 #include "common/mem/atomic.h"
+#include "common/wire/bytes.h"
 
 /* Answers that wait for the window to a peer, in 5 MB: a peer that asks without end and
  * acknowledges nothing is not to fill our memory. An honest peer stays below: it has DW_QUEUED_MAX
@@ -207,6 +208,23 @@ bool dw_rdma_on_atomic_request(const struct dw_incoming *in)
 
 /* ---- what they answer ---- */
 
+struct dw_work *dw_rdma_immediate(struct dw_peer *peer, const struct dw_ends *ends,
+                                  unsigned send_flags, uint32_t imm, uint32_t bytes)
+{
+    const bool solicited = send_flags & IBV_SEND_SOLICITED;
+    struct dw_work *work =
+        dw_work_get(peer, ends, solicited ? DW_RDMAP_IMMEDIATE_SE : DW_RDMAP_IMMEDIATE, DW_QN_SEND,
+                    DW_IMMEDIATE_BYTES);
+    if (!work)
+        return NULL;
+    work->opcode = IBV_WC_RDMA_WRITE;
+    work->signaled = send_flags & IBV_SEND_SIGNALED;
+    work->ddp.msn = ++dw_met_of(peer)->send_msn;
+    dw_put_be32(work->own, imm);
+    dw_put_be32(work->own + sizeof(uint32_t), bytes);
+    return work;
+}
+
 static bool on_status(const struct dw_incoming *in, struct dw_record *source,
                       const struct dw_record_control *status)
 {
@@ -228,14 +246,30 @@ static bool on_status(const struct dw_incoming *in, struct dw_record *source,
     return true;
 }
 
+/* A write with immediate data is all there: now its application is told. */
+static void tell(struct dw_peer *peer, const struct dw_record *write, uint64_t now_ns)
+{
+    const struct dw_ends ends = {.qp = write->qp, .qpns = write->qpns};
+    struct dw_work *work =
+        dw_rdma_immediate(peer, &ends, write->send_flags, write->imm, write->out.total);
+    if (!work) {
+        dw_qp_complete(write->qp, write->wr_id, true, IBV_WC_RDMA_WRITE, IBV_WC_GENERAL_ERR, 0);
+        return;
+    }
+    work->wr_id = write->wr_id;
+    dw_send_work(peer, work, now_ns);
+}
+
 static void on_complete(struct dw_peer *peer, struct dw_record *source,
-                        const struct dw_record_control *complete)
+                        const struct dw_record_control *complete, uint64_t now_ns)
 {
     const struct dw_ends ends = {.qp = source->qp, .qpns = source->qpns};
     peer->pairs_lost = 0;
     if (source->region && complete->release_bytes)
-        dw_deliver(peer, &ends, DIWARP_WC_RELEASE, complete->release, complete->release_bytes,
-                   NULL);
+        (void)dw_deliver(peer, &ends, DIWARP_WC_RELEASE, complete->release,
+                         complete->release_bytes);
+    else if (!source->region && source->qp && source->has_imm)
+        tell(peer, source, now_ns);
     else if (!source->region && source->qp)
         dw_qp_complete(source->qp, source->wr_id, source->send_flags & IBV_SEND_SIGNALED,
                        IBV_WC_RDMA_WRITE, IBV_WC_SUCCESS, source->out.total);
@@ -281,7 +315,7 @@ bool dw_rdma_on_control(const struct dw_incoming *in)
     if (control.kind == DW_RECORD_ABORT)
         on_abort(in->peer, source, &control);
     else if (source)
-        on_complete(in->peer, source, &control);
+        on_complete(in->peer, source, &control, in->now_ns);
     else
         dw_rd_of(in->peer)->counters->drop_stale_record++;
     return true;

@@ -37,6 +37,8 @@ static bool take_segment(const struct dw_incoming *in)
 {
     static bool (*const takers[])(const struct dw_incoming *in) = {
         [DW_RDMAP_READ_REQUEST] = dw_rdma_on_read_request,
+        [DW_RDMAP_IMMEDIATE] = dw_deliver_immediate,
+        [DW_RDMAP_IMMEDIATE_SE] = dw_deliver_immediate,
         [DW_RDMAP_ATOMIC_REQUEST] = dw_rdma_on_atomic_request,
         [DW_RDMAP_ATOMIC_RESPONSE] = dw_rdma_on_atomic_response,
         [DW_RDMAP_WRITE_RECORD] = dw_rdma_on_write_segment,
@@ -44,7 +46,7 @@ static bool take_segment(const struct dw_incoming *in)
     };
     const struct dw_ddp_header *ddp = &in->segment.ddp;
     const uint8_t opcode = ddp->opcode;
-    if (in->sequenced && (opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_IMM))
+    if (in->sequenced && dw_rdmap_takes_receive(opcode) && !dw_rdmap_is_immediate(opcode))
         return dw_deliver_send(in);
     /* What is untagged and not a Send is one whole message (WIRE.md 4). */
     const bool whole = ddp->tagged || (ddp->last && !ddp->mo);
@@ -70,16 +72,16 @@ static void owe_ack(struct dw_peer *peer, const struct dw_arrival *arrival, uint
         dw_timers_wake(peer, now_ns + rd->port->device->attr.ack_delay_ns);
 }
 
-static bool brings_a_send(const struct dw_arrival *arrival)
+static bool wants_a_receive(const struct dw_arrival *arrival)
 {
     struct diwarp_counters unused = {0};
     struct dw_segment segment;
     uint32_t offset = 0;
-    bool brings = false;
-    while (!brings &&
+    bool wants = false;
+    while (!wants &&
            dw_segment_next(&unused, arrival->segments, arrival->segments_len, &offset, &segment))
-        brings = dw_rdmap_is_send(segment.ddp.opcode);
-    return brings;
+        wants = dw_rdmap_takes_receive(segment.ddp.opcode);
+    return wants;
 }
 
 /* By its PSN, and the room for it: false, it is not taken. */
@@ -90,7 +92,7 @@ static bool is_new(const struct dw_incoming *in, const struct dw_arrival *arriva
     const enum dw_recvwin_verdict verdict = dw_recvwin_check(&peer->recvwin, arrival->header.psn);
     const bool fresh = verdict == DW_RECVWIN_NEW;
     const struct diwarp_qp *qp = in->ends.qp;
-    if (fresh && qp && !dw_qp_takes_sends(qp) && brings_a_send(arrival)) {
+    if (fresh && qp && !dw_qp_takes_sends(qp) && wants_a_receive(arrival)) {
         rd->refuser = qp;
         peer->qp_full = true;
     } else if (fresh && !rd->port->refuses_data) {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/wire/bytes.h"
+
 /* Messages to a peer that are posted no further apart are a burst. */
 #define BURST_NS 2000
 /* From this on a payload is copied in one pass with its CRC; what is shorter shares datagrams. */
@@ -50,7 +52,9 @@ void dw_work_put(struct dw_peer *peer, struct dw_work *work)
 
 void dw_work_end(struct dw_peer *peer, struct dw_work *work, enum ibv_wc_status status)
 {
-    const uint32_t bytes = work->atomic ? sizeof(uint64_t) : work->total;
+    uint32_t bytes = work->atomic ? sizeof(uint64_t) : work->total;
+    if (dw_rdmap_is_immediate(work->ddp.opcode)) /* of the write that it tells of */
+        bytes = dw_get_be32(work->own + sizeof(uint32_t));
     if (work->qp)
         dw_qp_complete(work->qp, work->wr_id, work->signaled, work->opcode, status,
                        status == IBV_WC_SUCCESS ? bytes : 0);

@@ -169,6 +169,8 @@ struct dw_record {
         struct { /* of a source */
             struct dw_record_source out;
             uint32_t turn_bytes; /* sent since it was first of those that are ready */
+            uint32_t imm;        /* of a write that the peer's application is to be told of */
+            bool has_imm;
         };
     };
 };

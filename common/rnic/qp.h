@@ -34,6 +34,12 @@ struct dw_sge {
  */
 bool dw_pd_locate(const struct diwarp_pd *pd, struct dw_sge *list, unsigned count);
 
+/* A peer (NULL: one over RC, whose QP has that context) ends the rights that peers have to a region
+ * (RFC 5040 5.3); the application's own use goes on. False: there are none, or it is bound to
+ * another one, or a window for all QPs. */
+bool dw_pd_invalidate(struct diwarp_pd *pd, const struct diwarp_name *peer, const void *context,
+                      uint32_t stag);
+
 /* ---- the port: the datagrams of one UDP socket, for all queue pairs of a device ---- */
 
 #define DW_PORT_SERVICES 2

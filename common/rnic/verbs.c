@@ -112,6 +112,19 @@ struct diwarp_mr *diwarp_open_window(const struct diwarp_mr *mr, uint32_t stag, 
     return registered;
 }
 
+bool dw_pd_invalidate(struct diwarp_pd *pd, const struct diwarp_name *peer, const void *context,
+                      uint32_t stag)
+{
+    struct dw_region *region = dw_map_get(&pd->mrs, stag);
+    if (!region || !(region->mr.access & DW_REMOTE_RIGHTS) ||
+        (region->only && region->only != context) || (region->is_window && !region->only) ||
+        (peer && !dw_region_is_for(region, peer)))
+        return false;
+    region->mr.access &= ~DW_REMOTE_RIGHTS;
+    end_records(pd->device, &region->mr);
+    return true;
+}
+
 void diwarp_dereg_mr(struct diwarp_mr *mr)
 {
     struct diwarp_pd *pd = mr->pd;

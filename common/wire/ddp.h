@@ -39,10 +39,22 @@ static inline bool dw_rdmap_invalidates(uint8_t opcode)
     return opcode == DW_RDMAP_SEND_INVALIDATE || opcode == DW_RDMAP_SEND_SE_INVALIDATE;
 }
 
-/* Over datagrams, where none invalidates. */
+/* Of UD, where none invalidates. */
 static inline bool dw_rdmap_is_send(uint8_t opcode)
 {
     return opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_SE || dw_rdmap_has_immediate(opcode);
+}
+
+static inline bool dw_rdmap_is_immediate(uint8_t opcode)
+{
+    return opcode == DW_RDMAP_IMMEDIATE || opcode == DW_RDMAP_IMMEDIATE_SE;
+}
+
+/* Takes a receive. */
+static inline bool dw_rdmap_takes_receive(uint8_t opcode)
+{
+    return dw_rdmap_is_send(opcode) || dw_rdmap_invalidates(opcode) ||
+           dw_rdmap_is_immediate(opcode);
 }
 
 /* Asks for an event at the other side (RFC 5040 5.3). */

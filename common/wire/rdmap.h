@@ -72,7 +72,8 @@ int dw_atomic_response_get(struct dw_atomic_response *ar, const uint8_t *buf, si
 void dw_atomic_response_put_stream(uint8_t *buf, const struct dw_atomic_response *ar);
 int dw_atomic_response_get_stream(struct dw_atomic_response *ar, const uint8_t *buf, size_t len);
 
-/* Immediate Data, RFC 7306 6.2: 8 bytes, of which verbs use 32 bits, the first. On an RC stream. */
+/* Immediate Data, RFC 7306 6.2: 8 bytes, of which verbs use 32 bits, the first. The others are 0 on
+ * an RC stream; over RD they are the length of the write that it tells of. */
 #define DW_IMMEDIATE_BYTES 8
 
 /* How an operation ended, on the wire. */

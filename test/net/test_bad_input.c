@@ -200,7 +200,7 @@ static void segments__malformed(void **state)
         {{0x00, 0x12, 0x42, 0x43, 0, 0, 0, 0}, 20, false},             /* DDP version 2 */
         {{0x00, 0x12, 0x41, 0x83, 0, 0, 0, 0}, 20, false},             /* RDMAP version 2 */
         {{0x00, 0x12, 0x45, 0x43, 0, 0, 0, 0}, 20, false},             /* reserved bit */
-        {{0x00, 0x12, 0x41, 0x4f, 0, 0, 0, 0}, 20, false},             /* opcode F */
+        {{0x00, 0x12, 0x41, 0x48, 0, 0, 0, 0}, 20, false},             /* empty Immediate Data */
         {{0x00, 0x12, 0x41, 0x47, 0, 0, 0, 0, 0, 0, 0, 2}, 20, false}, /* Terminate: not of RD */
         {{0x00, 0x12, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* Send on queue 1 */
         {{0x00, 0x12, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Read Request */

@@ -38,9 +38,11 @@ static void judge_read(struct sim_rd *rd, const struct sim_rd_op *op)
 static void judge_write(struct sim_rd *rd, const struct sim_rd_op *op)
 {
     const uint8_t *place = rd->hosts[op->target].writable + op->remote_offset;
+    op_check(rd, op, op->delivered == (op->imm && (!op->ended || op->status == IBV_WC_SUCCESS)));
     if (op->fault == SIM_RD_DEREGISTERED) {
         op_check(rd, op, !memcmp(op->victim, op->snapshot, op->bytes));
-        if (op->bytes > DW_INLINE_WRITE_BYTES && op->ended && op->status == IBV_WC_SUCCESS)
+        if ((op->imm || op->bytes > DW_INLINE_WRITE_BYTES) && op->ended &&
+            op->status == IBV_WC_SUCCESS)
             op_check(rd, op, sim_pattern_matches(op->id, 0, op->victim, op->bytes));
         return;
     }
@@ -117,6 +119,17 @@ static void judge_word(struct sim_rd *rd, unsigned target, unsigned word)
         sim_fail(&rd->world, "node %u: word %u holds %llu after a chain that ends at %llu", target,
                  word, (unsigned long long)rd->hosts[target].words[word],
                  (unsigned long long)value);
+}
+
+void sim_rd_check_done(struct sim_rd *rd, const struct sim_rd_op *op, const struct diwarp_wc *wc)
+{
+    const uint8_t *written = rd->hosts[op->target].writable + op->remote_offset;
+    sim_check(&rd->world, wc->wc.byte_len == op->bytes);
+    if (op->kind == SIM_RD_READ)
+        sim_check(&rd->world, sim_pattern_matches(SIM_RD_READABLE_ID + op->target,
+                                                  op->remote_offset, op->buf, op->bytes));
+    if (op->kind == SIM_RD_WRITE && op->fault == SIM_RD_RIGHT)
+        sim_check(&rd->world, sim_pattern_matches(op->id, 0, written, op->bytes));
 }
 
 void sim_rd_check_fences(struct sim_rd *rd, const struct sim_rd_op *op)

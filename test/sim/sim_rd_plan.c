@@ -109,6 +109,7 @@ static void plan_rdma(struct sim_rd *rd, struct sim_rd_op *op)
         op->release_bytes = op->release_bytes < 4 ? 0 : op->release_bytes;
         op->remote_offset = below(rd, SIM_RD_READABLE_BYTES - op->bytes + 1);
     } else {
+        op->imm = percent(rd, 25);
         op->remote_offset = target->writable_bytes;
         target->writable_bytes += op->bytes + SIM_RD_GUARD_BYTES;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "test/verbs/sides.h"
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -60,11 +61,13 @@ static struct side *side_open(bool rd)
     side->context = open_diwarp();
     side->pd = ibv_alloc_pd(side->context);
     side->send_cq = ibv_create_cq(side->context, 64, NULL, NULL, 0);
-    side->recv_cq = ibv_create_cq(side->context, 64, NULL, NULL, 0);
+    assert_non_null(side->channel = ibv_create_comp_channel(side->context));
+    side->recv_cq = ibv_create_cq(side->context, 64, NULL, side->channel, 0);
     struct ibv_qp_init_attr_ex attr = attr_for(side);
     if (rd)
-        attr.send_ops_flags |=
-            IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
+        attr.send_ops_flags |= IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                               IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+                               IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;
     side->qp = rd ? create_rd_qp(side->context, &attr) : ibv_create_qp_ex(side->context, &attr);
     assert_non_null(side->qp);
     assert_int_equal(side->qp->qp_type, rd ? IBV_QPT_DRIVER : IBV_QPT_UD);
@@ -93,6 +96,7 @@ static void side_close(struct side *side)
     assert_int_equal(ibv_dealloc_pd(side->pd), 0);
     assert_int_equal(ibv_destroy_cq(side->send_cq), 0);
     assert_int_equal(ibv_destroy_cq(side->recv_cq), 0);
+    assert_int_equal(ibv_destroy_comp_channel(side->channel), 0);
     assert_int_equal(ibv_close_device(side->context), 0);
     free(side);
 }
@@ -123,6 +127,10 @@ int post_keyed(enum ibv_wr_opcode opcode, uint64_t id, uint32_t bytes, uint32_t 
     ex->wr_flags = flags;
     if (opcode == IBV_WR_RDMA_WRITE)
         ibv_wr_rdma_write(ex, rkey, remote);
+    else if (opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        ibv_wr_rdma_write_imm(ex, rkey, remote, htonl((uint32_t)id));
+    else if (opcode == IBV_WR_SEND_WITH_INV)
+        ibv_wr_send_inv(ex, rkey);
     else if (opcode == IBV_WR_RDMA_READ)
         ibv_wr_rdma_read(ex, rkey, remote);
     else if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)

@@ -18,6 +18,7 @@ void *find(const char *name);
 struct side {
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct ibv_comp_channel *channel; /* of recv_cq */
     struct ibv_cq *send_cq, *recv_cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
@@ -38,7 +39,8 @@ int shift_none(void **state);
 struct ibv_qp_init_attr_ex attr_for(const struct side *side);
 void open_both(bool rd);
 void close_both(void);
-/* The first bytes of side 0's memory; RDMA is with those of side 1 from `at` on, by that key. */
+/* The first bytes of side 0's memory; RDMA is with those of side 1 from `at` on, by that key, which
+ * a Send with Invalidate names, too. Immediate data is the id. */
 int post_keyed(enum ibv_wr_opcode opcode, uint64_t id, uint32_t bytes, uint32_t at, uint32_t rkey,
                unsigned flags);
 /* By the key of side 1's memory; signaled. */

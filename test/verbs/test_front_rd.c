@@ -287,7 +287,7 @@ static void rd__creation_is_checked(void **state)
     assert_null(create_rd_qp(sides[0]->context, &attr));
     assert_int_equal(errno, EINVAL);
     attr = attr_for(sides[0]);
-    attr.send_ops_flags |= IBV_QP_EX_WITH_SEND_WITH_INV;
+    attr.send_ops_flags |= IBV_QP_EX_WITH_BIND_MW;
     assert_null(create_rd_qp(sides[0]->context, &attr));
     assert_int_equal(errno, EOPNOTSUPP);
     attr = attr_for(sides[0]);
