@@ -401,6 +401,7 @@ VERBS_TESTS = \
 	test/verbs/test_front_rd_srq \
 	test/verbs/test_front_rd_told \
 	test/verbs/test_front_rereg \
+	test/verbs/test_front_sqd \
 	test/verbs/test_front_srq \
 	test/verbs/test_front_threads
 EXTRA_DIST += test/verbs/pyverbs test/verbs/names.sh test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
@@ -489,6 +490,9 @@ test_verbs_test_front_rd_srq_SOURCES = test/verbs/test_front_rd_srq.c test/verbs
 test_verbs_test_front_rd_srq_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rd_told_SOURCES = test/verbs/test_front_rd_told.c test/verbs/sides.c test/verbs/end.c
 test_verbs_test_front_rd_told_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_sqd_SOURCES = test/verbs/test_front_sqd.c test/verbs/rc_pair.c test/verbs/sides.c \
+	test/verbs/end.c
+test_verbs_test_front_sqd_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_threads_SOURCES = test/verbs/test_front_threads.c test/verbs/end.c
 test_verbs_test_front_threads_LDADD = -libverbs $(CMOCKA_LIBS)
 endif

@@ -64,6 +64,7 @@ static struct account account_of(const struct ibv_async_event *event)
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_SQ_DRAINED:
         return (struct account){&qp->mutex, &qp->cond, &qp->events_completed,
                                 &dv_qp_of(qp)->async_events};
     case IBV_EVENT_SRQ_LIMIT_REACHED:
@@ -152,6 +153,7 @@ static struct ibv_context *context_of(const struct ibv_async_event *event)
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED:
+    case IBV_EVENT_SQ_DRAINED:
         return event->element.qp->context;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
         return event->element.srq->context;

@@ -214,15 +214,25 @@ struct dv_send_wr {
     struct dv_to to;
 };
 
+struct dv_kept;
+
+/* In state SQD. */
+struct dv_sqd {
+    struct dv_kept *first, **end; /* sqd.h: posted since; of UD and RD */
+    uint32_t count;
+    bool tells; /* an event, once what had begun has ended */
+};
+
 struct dv_qp {
     struct ibv_qp_ex ex;
     struct ibv_qp_cap cap;
     struct ibv_qp_attr attr; /* as modified so far; qp_state is the true one */
     bool signal_all;
-    uint32_t async_events;      /* taken; qp_base.events_completed of them are acknowledged */
-    uint32_t unpolled;          /* completions of Sends: as many as cap.max_send_wr */
-    uint32_t failed_recvs;      /* whose completions were not polled */
-    uint32_t unpolled_all;      /* completions of any kind that its CQs hold */
+    uint32_t async_events; /* taken; qp_base.events_completed of them are acknowledged */
+    uint32_t unpolled;     /* completions of Sends: as many as cap.max_send_wr */
+    uint32_t failed_recvs; /* whose completions were not polled */
+    uint32_t unpolled_all; /* completions of any kind that its CQs hold */
+    struct dv_sqd sqd;
     struct dv_builder *builder; /* of ibv_wr_*; NULL: not asked for */
     struct dv_rd *rd;           /* NULL: it is not of RD */
     struct dv_rdma *rdma;       /* of UD; NULL: it neither reads nor is told of records */

@@ -86,6 +86,8 @@ VERBS_SOURCES = \
 	verbs_diwarp/recvs.h \
 	verbs_diwarp/srq.c \
 	verbs_diwarp/srq.h \
+	verbs_diwarp/sqd.c \
+	verbs_diwarp/sqd.h \
 	verbs_diwarp/states.c \
 	verbs_diwarp/states.h \
 	verbs_diwarp/unsupported.c \

@@ -19,6 +19,7 @@
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
 #include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/sqd.h"
 #include "verbs_diwarp/srq.h"
 
 /* False: its memory is not registered any more. */
@@ -54,6 +55,7 @@ static void fail(struct dv_qp *qp)
     diwarp_set_qkey(qp->core, dv_random_qkey());
     qp->attr.qp_state = IBV_QPS_ERR;
     dv_flush_recvs(qp);
+    dv_sqd_flush(qp);
     if (!was)
         dv_async_push_last(qp);
 }
@@ -65,7 +67,9 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         return;
     }
     if (done->rc_qp) {
-        dv_rc_deliver(diwarp_rc_qp_context(done->rc_qp), done);
+        struct dv_qp *rc = diwarp_rc_qp_context(done->rc_qp);
+        dv_rc_deliver(rc, done);
+        dv_sqd_look(rc);
         return;
     }
     struct dv_qp *qp = context->qps[done->wc.qp_num & DV_INDEX_MASK];
@@ -73,9 +77,13 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
         qp = NULL;
     if (qp && qp->rd) {
         dv_rd_deliver(qp, done);
+        dv_sqd_look(qp);
         return;
     }
-    if (dv_rdma_deliver(qp, done) || !qp || done->wc.opcode != IBV_WC_RECV)
+    const bool rdma = dv_rdma_deliver(qp, done);
+    if (rdma && qp)
+        dv_sqd_look(qp);
+    if (rdma || !qp || done->wc.opcode != IBV_WC_RECV)
         return;
     struct ibv_wc wc = done->wc;
     struct dv_srq *srq = (struct dv_srq *)dv_ibv_qp(qp)->srq;

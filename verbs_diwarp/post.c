@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "verbs_diwarp/ah.h"
@@ -16,6 +17,7 @@
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
 #include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/sqd.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram
  * may be. */
@@ -173,9 +175,11 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
 static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to)
 {
     struct diwarp_ah *ah;
-    const int rc = check_send(qp, wr, to, 0, &ah);
+    const int rc = check_send(qp, wr, to, qp->sqd.count, &ah);
     if (rc)
         return rc;
+    if (qp->attr.qp_state == IBV_QPS_SQD && !qp->rc)
+        return dv_sqd_keep(qp, wr, to);
     if (is_in_error(qp))
         complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
     else if (qp->rc)
@@ -230,15 +234,23 @@ int dv_post_all_sends(struct dv_qp *qp, const struct dv_send_wr *list)
 {
     struct dv_context *context = dv_context_of(dv_ibv_qp(qp)->context);
     struct diwarp_ah *ah;
-    uint32_t count = 0;
     int rc = 0;
     dv_lock(context);
+    uint32_t count = qp->sqd.count;
     for (const struct dv_send_wr *wr = list; wr && !rc; wr = next_of(wr))
         rc = check_send(qp, &wr->wr, &wr->to, count++, &ah);
     for (const struct dv_send_wr *wr = rc ? NULL : list; wr; wr = next_of(wr))
-        (void)post_one(qp, &wr->wr, &wr->to);
+        if (post_one(qp, &wr->wr, &wr->to)) /* no memory to keep it in */
+            complete_send(qp, &wr->wr, IBV_WC_LOC_QP_OP_ERR);
     leave(context);
     return rc;
+}
+
+void dv_post_kept(struct dv_qp *qp)
+{
+    for (struct dv_kept *kept; (kept = dv_sqd_take(qp)); free(kept))
+        if (post_one(qp, &kept->wr.wr, &kept->wr.to))
+            complete_send(qp, &kept->wr.wr, IBV_WC_LOC_QP_OP_ERR);
 }
 
 static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)

@@ -11,12 +11,14 @@
 #include "verbs_diwarp/mcast.h"
 #include "verbs_diwarp/mw.h"
 #include "verbs_diwarp/poll.h"
+#include "verbs_diwarp/post.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/qp.h"
 #include "verbs_diwarp/rc.h"
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
 #include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/sqd.h"
 #include "verbs_diwarp/states.h"
 #include "verbs_diwarp/wr.h"
 
@@ -221,6 +223,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     if (qp->rc || qp->rd)
         read_all(context);
     dv_mw_leave(qp);
+    dv_sqd_forget(qp);
     close_core(qp);
     dv_rd_close(qp);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
@@ -252,6 +255,7 @@ static int reset(struct dv_qp *qp)
 {
     int rc = 0;
     dv_mw_leave(qp);
+    dv_sqd_forget(qp);
     if (qp->rc) {
         dv_rc_reset(qp);
     } else if (qp->rd) {
@@ -305,9 +309,17 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
         dv_rd_begin(qp);
     else if (to != IBV_QPS_INIT && !qp->rc && !qp->rd)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
-    if (!rc)
-        qp->attr.qp_state = to;
-    return rc;
+    if (rc)
+        return rc;
+    const bool resumes = qp->attr.qp_state == IBV_QPS_SQD && to == IBV_QPS_RTS;
+    qp->attr.qp_state = to;
+    if (to == IBV_QPS_ERR)
+        dv_sqd_flush(qp);
+    else if (resumes && qp->rc)
+        dv_rc_resume(qp);
+    else if (resumes)
+        dv_post_kept(qp);
+    return 0;
 }
 
 /* MTU and packet numbers are of another wire: kept for ibv_query_qp() alone. */
@@ -388,6 +400,9 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
         qp->attr.qp_state = state;
         return rc;
     }
+    if (to != from)
+        qp->sqd.tells = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
+    dv_sqd_look(qp);
     if (qp->rc && mask & IBV_QP_ACCESS_FLAGS)
         dv_rc_set_access(qp);
     if (qp->rc && mask & (IBV_QP_RNR_RETRY | IBV_QP_MIN_RNR_TIMER))
@@ -422,6 +437,7 @@ int ibv_query_qp(struct ibv_qp *ibv_qp, struct ibv_qp_attr *attr, int mask,
     dv_lock(dv_context_of(ibv_qp->context));
     *attr = qp->attr;
     attr->cur_qp_state = attr->qp_state;
+    attr->sq_draining = attr->qp_state == IBV_QPS_SQD && dv_sqd_is_draining(qp);
     if (mask & IBV_QP_STATE)
         ibv_qp->state = attr->qp_state;
     if (!qp->rc)

@@ -82,7 +82,7 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
 /* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
 void dv_rc_set_rnr(struct dv_qp *qp)
 {
-    const unsigned retries = qp->attr.qp_state == IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
+    const unsigned retries = qp->attr.qp_state >= IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
     if (qp->rc->core)
         (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
     if (qp->rc->loop)
@@ -127,7 +127,7 @@ int dv_rc_connect(struct dv_qp *qp)
 
 static bool knows_other_side(const struct dv_qp *qp)
 {
-    return qp->attr.qp_state == IBV_QPS_RTR || qp->attr.qp_state == IBV_QPS_RTS;
+    return qp->attr.qp_state >= IBV_QPS_RTR && qp->attr.qp_state <= IBV_QPS_SQD;
 }
 
 /* Not of the other side, where that is known. */
@@ -388,6 +388,12 @@ void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done)
 void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     fail_if(qp, dv_rc_queues_send(qp, wr));
+    limit_wait(qp);
+}
+
+void dv_rc_resume(struct dv_qp *qp)
+{
+    fail_if(qp, dv_rc_queues_resume(qp));
     limit_wait(qp);
 }
 

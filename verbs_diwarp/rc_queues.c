@@ -154,7 +154,8 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
     const enum ibv_wc_status fault = rc->closed_there ? end_local(qp) : IBV_WC_SUCCESS;
     if (fault)
         return fault;
-    while (rc->core && !rc->unsendable && rc->handed < rc->send_count) {
+    while (rc->core && qp->attr.qp_state != IBV_QPS_SQD && !rc->unsendable &&
+           rc->handed < rc->send_count) {
         struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
         if (refused == -EACCES)
@@ -234,6 +235,11 @@ enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr 
         send->failed = dv_mw_execute(qp, wr);
     else
         copy_data(qp, send, wr);
+    return hand_over(qp);
+}
+
+enum ibv_wc_status dv_rc_queues_resume(struct dv_qp *qp)
+{
     return hand_over(qp);
 }
 

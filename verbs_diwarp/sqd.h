@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The state SQD (InfiniBand 10.3.1.5): requests that have begun go on to their end, and the program
+ * may be told once they are there; what is posted meanwhile waits for RTS. RC has a queue where it
+ * waits, UD and RD keep it here. Every function runs with the context's lock held. */
+#pragma once
+
+#include "verbs_diwarp/front.h"
+
+struct dv_kept {
+    struct dv_kept *next;
+    struct dv_send_wr wr;
+    struct ibv_sge sges[]; /* its; inline data lie behind them */
+};
+
+/* A copy, behind those kept before. ENOMEM. */
+int dv_sqd_keep(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to);
+/* The oldest, to be freed with free(3) by the caller; NULL: there is none. */
+struct dv_kept *dv_sqd_take(struct dv_qp *qp);
+/* The queue pair is in error: they are flushed. */
+void dv_sqd_flush(struct dv_qp *qp);
+/* Without a word. */
+void dv_sqd_forget(struct dv_qp *qp);
+
+/* Requests that had begun have not all ended. */
+bool dv_sqd_is_draining(const struct dv_qp *qp);
+/* Tells the program that all have, if it waits for that. */
+void dv_sqd_look(struct dv_qp *qp);
