@@ -147,7 +147,7 @@ static void on_wc(struct mca_btl_diwarp_module *module, const struct diwarp_wc *
         on_gone(module, wc);
     else if (opcode == DIWARP_WC_PEER_SILENT)
         on_silent(module, wc);
-    else if (opcode != IBV_WC_RECV_RDMA_WITH_IMM) /* which no rank sends */
+    else if (!(opcode & IBV_WC_RECV)) /* immediate data alone, which no rank sends */
         /* A request of ours, whatever its opcode: verbs leaves that undefined in an error. */
         mca_btl_diwarp_work_end(module, (struct mca_btl_diwarp_work *)(uintptr_t)wc->wc.wr_id,
                                 wc->wc.status, wc);

@@ -28,13 +28,15 @@ extern "C" {
  * is not looked at), and goes on after a request in error. attr->comp_mask needs
  * IBV_QP_INIT_ATTR_PD; attr->srq may be given. Up to 32 elements in requests and receives; Sends
  * of more than 4, and writes and reads of more than one, are copied. Sends up to
- * DIWARP_VERBS_RD_SEND_BYTES, with immediate data or without; writes have none. Writes and reads of
- * no bytes complete at once, whatever is there.
+ * DIWARP_VERBS_RD_SEND_BYTES. Writes and reads of no bytes complete at once, whatever is there, but
+ * for writes with immediate data. A Send with Invalidate ends the rights of all peers to a region
+ * of the other side's; where there are none it comes without IBV_WC_WITH_INV.
  *
  * A receive begins with 40 bytes for a GRH, as over UD, by which ibv_create_ah_from_wc() finds the
- * sender. A Send for which there is no receive waits at its sender, with all else that its process
- * has for ours; here wait a few that come in the same datagram as the last that has one, or whose
- * receive of an SRQ another queue pair has begun to fill meanwhile.
+ * sender; in one that a write with immediate data takes nothing is written, and its byte_len is
+ * what the sender says. A Send for which there is no receive waits at its sender, with all else
+ * that its process has for ours; here wait a few that come in the same datagram as the last that
+ * has one, or whose receive of an SRQ another queue pair has begun to fill meanwhile.
  *
  * NULL with errno set, as ibv_create_qp_ex(). */
 struct ibv_qp *diwarp_verbs_create_rd_qp(struct ibv_context *context,

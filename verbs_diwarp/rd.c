@@ -26,7 +26,7 @@ struct recv {
     int sge_count;
 };
 
-/* A Send that came with others, and found no receive. */
+/* A message that came with others, and found no receive. */
 struct held {
     struct held *next;
     struct diwarp_wc wc;
@@ -46,7 +46,7 @@ struct dv_rd {
     LIST_ENTRY(dv_rd) holding; /* in context.holding, while it holds any */
     struct dv_qp *qp;
     struct dv_rd *next; /* of the queue pairs that take receives of its SRQ */
-    bool taking;        /* a receive of the SRQ, for a Send that diwarp has counted already */
+    bool taking;        /* a receive of the SRQ, for a message that diwarp has counted already */
 };
 
 static struct dv_srq *srq_of(const struct dv_qp *qp)

@@ -24,70 +24,66 @@
 #define ASSEMBLIES_MAX_BYTES (1u << 20)
 #define PAGE_BYTES           4096u
 
-struct diwarp_wc *dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends,
-                             unsigned opcode, const void *data, uint32_t bytes)
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, const struct ibv_wc *told,
+                const void *data)
 {
     struct diwarp_wc *wc = ends->qp->draining ? NULL : dw_qp_slot_held(ends->qp);
     if (!wc)
-        return NULL;
-    *wc = (struct diwarp_wc){
-        .wc = {.opcode = (enum ibv_wc_opcode)opcode,
-               .byte_len = bytes,
-               .qp_num = ends->qp->num,
-               .src_qp = ends->qpns.there},
-        .src = dw_handle_of(peer)->ah.name,
-        .data = data,
-    };
-    return wc;
+        return;
+    *wc = (struct diwarp_wc){.wc = *told, .src = dw_handle_of(peer)->ah.name, .data = data};
+    wc->wc.qp_num = ends->qp->num;
+    wc->wc.src_qp = ends->qpns.there;
 }
 
-/* What takes a receive; NULL: nobody is told. */
-static struct diwarp_wc *deliver_received(const struct dw_incoming *in, enum ibv_wc_opcode opcode,
-                                          const uint8_t *data, uint32_t bytes)
+/* A message that takes a receive. */
+static void complete(const struct dw_incoming *in, struct ibv_wc wc, const uint8_t *data)
 {
-    dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
     in->ends.qp->recv_room--;
-    struct diwarp_wc *wc = dw_deliver(in->peer, &in->ends, opcode, data, bytes);
-    if (wc && dw_rdmap_is_solicited(in->segment.ddp.opcode))
-        wc->wc.wc_flags |= DIWARP_WC_SOLICITED;
-    return wc;
+    if (dw_rdmap_is_solicited(in->segment.ddp.opcode))
+        wc.wc_flags |= DIWARP_WC_SOLICITED;
+    dw_deliver(in->peer, &in->ends, &wc, data);
 }
 
-/* An STag that its sender may not use, or nobody any more, is left as it is, and not told. */
-static void complete(const struct dw_incoming *in, const uint8_t *data, uint32_t bytes)
+/* An STag that its sender has no right to stays as it is. */
+static bool invalidate(const struct dw_incoming *in)
+{
+    const struct diwarp_name *name = &dw_handle_of(in->peer)->ah.name;
+    const bool done = dw_pd_invalidate(in->ends.qp->pd, name, NULL, in->segment.ddp.ulp);
+    dw_rd_of(in->peer)->counters->drop_stag += !done;
+    return done;
+}
+
+static void complete_send(const struct dw_incoming *in, const uint8_t *data, uint32_t bytes)
 {
     const struct dw_ddp_header *ddp = &in->segment.ddp;
-    struct diwarp_wc *wc = deliver_received(in, IBV_WC_RECV, data, bytes);
-    if (!wc)
-        return;
+    struct ibv_wc wc = {.opcode = IBV_WC_RECV, .byte_len = bytes};
     if (dw_rdmap_has_immediate(ddp->opcode)) {
-        wc->wc.wc_flags |= IBV_WC_WITH_IMM;
-        wc->wc.imm_data = ddp->ulp;
-    } else if (dw_rdmap_invalidates(ddp->opcode)) {
-        const struct diwarp_name *name = &dw_handle_of(in->peer)->ah.name;
-        if (dw_pd_invalidate(in->ends.qp->pd, name, NULL, ddp->ulp)) {
-            wc->wc.wc_flags |= IBV_WC_WITH_INV;
-            wc->wc.invalidated_rkey = ddp->ulp;
-        } else {
-            dw_rd_of(in->peer)->counters->drop_stag++;
-        }
+        wc.wc_flags = IBV_WC_WITH_IMM;
+        wc.imm_data = ddp->ulp;
+    } else if (dw_rdmap_invalidates(ddp->opcode) && invalidate(in)) {
+        wc.wc_flags = IBV_WC_WITH_INV;
+        wc.invalidated_rkey = ddp->ulp;
     }
+    dw_rd_of(in->peer)->counters->rx_send_msgs += !in->ends.qp->draining;
+    complete(in, wc, data);
 }
 
 bool dw_deliver_immediate(const struct dw_incoming *in)
 {
     if (in->segment.bytes != DW_IMMEDIATE_BYTES)
         return false;
-    if (!in->ends.qp) {
+    const struct ibv_wc wc = {
+        .opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+        .wc_flags = IBV_WC_WITH_IMM,
+        .imm_data = dw_get_be32(in->segment.payload),
+        .byte_len = dw_get_be32(in->segment.payload + sizeof(uint32_t)),
+    };
+    if (wc.byte_len > DW_WRITE_MAX_BYTES)
+        return false;
+    if (in->ends.qp)
+        complete(in, wc, NULL);
+    else
         dw_rd_of(in->peer)->counters->drop_qpn++;
-        return true;
-    }
-    struct diwarp_wc *wc = deliver_received(in, IBV_WC_RECV_RDMA_WITH_IMM, NULL,
-                                            dw_get_be32(in->segment.payload + sizeof(uint32_t)));
-    if (!wc)
-        return true;
-    wc->wc.wc_flags |= IBV_WC_WITH_IMM;
-    wc->wc.imm_data = dw_get_be32(in->segment.payload);
     return true;
 }
 
@@ -197,7 +193,7 @@ static bool assemble(const struct dw_incoming *in, struct dw_assembly *assembly)
     if (ddp->last)
         assembly->total = end;
     if (assembly->total && assembly->map.bytes >= assembly->total) {
-        complete(in, assembly->buf, assembly->total);
+        complete_send(in, assembly->buf, assembly->total);
         retire(in->peer, assembly);
     }
     return true;
@@ -214,7 +210,7 @@ bool dw_deliver_send(const struct dw_incoming *in)
         return true;
     }
     if (segment->ddp.last && !segment->ddp.mo) {
-        complete(in, segment->payload, segment->bytes);
+        complete_send(in, segment->payload, segment->bytes);
         return true;
     }
     dw_foreach (begun, struct dw_assembly, link, &in->peer->assemblies)

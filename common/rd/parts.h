@@ -157,13 +157,15 @@ struct dw_incoming {
     uint64_t now_ns;
 };
 
-/* Hands up what lies in the receive arena, or goes with the next recycling; NULL: not to a QP that
- * drains. */
-struct diwarp_wc *dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends,
-                             unsigned opcode, const void *data, uint32_t bytes);
+/* Hands up what lies in the receive arena, or goes with the next recycling, but not to a QP that
+ * drains. told: but for the two QPs. */
+void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, const struct ibv_wc *told,
+                const void *data);
 /* A Send to the QP. false: no buffer, as if it had not come. */
 bool dw_deliver_send(const struct dw_incoming *in);
-/* What tells the QP of a write. false: malformed. */
+/* Of a request. */
+#define DW_WRITE_MAX_BYTES (UINT32_MAX >> 1)
+/* What tells the QP of a write, whose length is its source's word. false: malformed. */
 bool dw_deliver_immediate(const struct dw_incoming *in);
 /* What was put together leaves no room before it is taken. */
 bool dw_deliver_is_full(const void *state);

@@ -68,7 +68,7 @@ struct dw_rd {
     struct dw_peer *reserved; /* and reserved_bytes: from diwarp_send_reserve to its commit */
     uint32_t reserved_bytes;
     uint32_t work_count;
-    const struct diwarp_qp *refuser; /* where a Send met no receive, last; or NULL */
+    const struct diwarp_qp *refuser; /* where what takes a receive met none, last; or NULL */
     uint64_t refused_write; /* dw_record_key() of the last: one ABORT for all its segments */
 
     struct dw_list free_assemblies, done_assemblies; /* done: until the next recycling */
@@ -112,11 +112,11 @@ struct dw_peer {
     uint8_t asked_again : 3; /* for parts of records: how often, less pairs of probes */
     uint8_t proofs : 5;      /* sent to it, modulo 32 */
     bool ack_soon : 1;
-    bool introduced : 1;  /* it has been heard since it woke: it knows our address */
-    bool confirming : 1;  /* it is asked so that it may be forgotten */
-    bool told_full : 1;   /* its last credit from us is none: it is told of room */
-    bool qp_full : 1;     /* a Send of its met no receive: its credit is none while that may last */
-    bool at_once : 1;     /* what is appended now, or was last, is not to wait for others */
+    bool introduced : 1; /* it has been heard since it woke: it knows our address */
+    bool confirming : 1; /* it is asked so that it may be forgotten */
+    bool told_full : 1;  /* its last credit from us is none: it is told of room */
+    bool qp_full : 1; /* of its messages one met no receive: its credit is none while that lasts */
+    bool at_once : 1; /* what is appended now, or was last, is not to wait for others */
     bool data_acked : 1;  /* our last new DATA acknowledged all that has come */
     bool probe_acked : 1; /* our last probe did */
     bool yields : 1;      /* we proved ourselves to it: it is not asked to, once */

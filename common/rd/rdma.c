@@ -266,8 +266,10 @@ static void on_complete(struct dw_peer *peer, struct dw_record *source,
     const struct dw_ends ends = {.qp = source->qp, .qpns = source->qpns};
     peer->pairs_lost = 0;
     if (source->region && complete->release_bytes)
-        (void)dw_deliver(peer, &ends, DIWARP_WC_RELEASE, complete->release,
-                         complete->release_bytes);
+        dw_deliver(peer, &ends,
+                   &(struct ibv_wc){.opcode = (enum ibv_wc_opcode)DIWARP_WC_RELEASE,
+                                    .byte_len = complete->release_bytes},
+                   complete->release);
     else if (!source->region && source->qp && source->has_imm)
         tell(peer, source, now_ns);
     else if (!source->region && source->qp)

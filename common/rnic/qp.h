@@ -35,8 +35,8 @@ struct dw_sge {
 bool dw_pd_locate(const struct diwarp_pd *pd, struct dw_sge *list, unsigned count);
 
 /* A peer (NULL: one over RC, whose QP has that context) ends the rights that peers have to a region
- * (RFC 5040 5.3); the application's own use goes on. False: there are none, or it is bound to
- * another one, or a window for all QPs. */
+ * (RFC 5040 5.3); the application's own use goes on. False: there are none, or the region is bound
+ * to another peer, or a window for all QPs. */
 bool dw_pd_invalidate(struct diwarp_pd *pd, const struct diwarp_name *peer, const void *context,
                       uint32_t stag);
 
@@ -96,8 +96,8 @@ struct diwarp_qp {
     const struct dw_service *service;
     void *state;       /* of the service, for the port */
     uint32_t num;      /* QPN: unique on the port, never 0 */
-    bool counts_recvs; /* RD: it takes `recv_room` Sends; negative: so many came, or were taken
-                        * back, beyond what there was */
+    bool counts_recvs; /* RD: it takes so many messages, recv_room; negative: so many came, or were
+                        * taken back, beyond what there was */
     int64_t recv_room;
     bool draining;       /* Sends that come are acknowledged, not delivered */
     struct dw_list link; /* in port.qps */

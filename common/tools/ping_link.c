@@ -152,9 +152,9 @@ static void take(struct ping_link *link, const struct diwarp_wc *wc)
             link->gone = gone_texts[wc->wc.vendor_err % GONE_TEXTS];
     } else if ((int)wc->wc.opcode == DIWARP_WC_PEER_SILENT) {
         link->gone = gone_texts[wc->wc.vendor_err % GONE_TEXTS];
-    } else if (wc->wc.opcode != IBV_WC_RECV) {
+    } else if (!(wc->wc.opcode & IBV_WC_RECV)) {
         link->completed++;
-    } else {
+    } else if (wc->wc.opcode == IBV_WC_RECV) {
         const uint64_t id = wc->wc.wr_id % RECEIVES;
         const uint8_t *data =
             ud ? link->memory + PING_STREAM_BYTES + id * link->receive_bytes : wc->data;

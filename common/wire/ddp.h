@@ -39,7 +39,7 @@ static inline bool dw_rdmap_invalidates(uint8_t opcode)
     return opcode == DW_RDMAP_SEND_INVALIDATE || opcode == DW_RDMAP_SEND_SE_INVALIDATE;
 }
 
-/* Of UD, where none invalidates. */
+/* The Sends that UD takes: none invalidates. */
 static inline bool dw_rdmap_is_send(uint8_t opcode)
 {
     return opcode == DW_RDMAP_SEND || opcode == DW_RDMAP_SEND_SE || dw_rdmap_has_immediate(opcode);

@@ -82,7 +82,8 @@ enum dw_status {
     DW_STATUS_BAD_STAG = 1, /* unknown, without the right, or out of bounds: who guesses STags is
                              * not told which of them live */
     DW_STATUS_NO_RESOURCE = 2,
-    DW_STATUS_CANCELLED = 3, /* the region was deregistered, or the QP is gone */
+    DW_STATUS_CANCELLED = 3, /* the region was deregistered or invalidated, or the QP is
+                              * gone */
     DW_STATUS_WITHDRAWN = 4, /* who asked does not go on with it */
     DW_STATUS_COUNT
 };

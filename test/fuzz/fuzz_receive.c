@@ -163,13 +163,14 @@ static void poll_once(void)
 static void post(struct input *in)
 {
     static const enum ibv_wr_opcode opcodes[] = {
-        IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,
-        IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+        IBV_WR_SEND,          IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,
+        IBV_WR_RDMA_READ,     IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
+        IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_WRITE_WITH_IMM};
     struct ibv_sge sge = {.addr = (uintptr_t)w.local};
     const uint32_t whom = take(in, 1);
     struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1}, .ah = w.ahs[whom % PEERS]};
 
-    wr.wr.opcode = opcodes[take(in, 1) % 6];
+    wr.wr.opcode = opcodes[take(in, 1) % 8];
     wr.wr.send_flags = take(in, 1) << 1;
     wr.wr.send_flags |= (wr.wr.send_flags & 0x80 ? (unsigned)DIWARP_SEND_HOLD : 0) |
                         (wr.wr.send_flags & 0x40 ? (unsigned)DIWARP_SEND_BUFFERED : 0);
@@ -316,7 +317,14 @@ static size_t put_head(struct input *in, unsigned rank, struct dw_ddp_header *dd
     case DW_RDMAP_RECORD_CONTROL:
         ddp->qn = DW_QN_RECORD;
         return put_control(in, rank, buf);
+    case DW_RDMAP_IMMEDIATE:
+    case DW_RDMAP_IMMEDIATE_SE:
+        dw_put_be32(buf, 7);
+        dw_put_be32(buf + 4, take(in, 2));
+        return DW_IMMEDIATE_BYTES;
     default:
+        if (dw_rdmap_invalidates(ddp->opcode))
+            known_place(in, rank, UINT32_MAX, &ddp->ulp, &ddp->to);
         ddp->msn = take(in, 1);
         ddp->mo = take(in, 2);
         return 0;
@@ -328,9 +336,13 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
     static const uint8_t opcodes[] = {DW_RDMAP_SEND,           DW_RDMAP_SEND_IMM,
                                       DW_RDMAP_WRITE_RECORD,   DW_RDMAP_READ_REQUEST,
                                       DW_RDMAP_ATOMIC_REQUEST, DW_RDMAP_ATOMIC_RESPONSE,
-                                      DW_RDMAP_RECORD_CONTROL, DW_RDMAP_WRITE_RECORD};
+                                      DW_RDMAP_RECORD_CONTROL};
+    static const uint8_t rare[] = {DW_RDMAP_SEND_SE,         DW_RDMAP_SEND_SE_IMM,
+                                   DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE,
+                                   DW_RDMAP_IMMEDIATE,       DW_RDMAP_IMMEDIATE_SE};
     uint32_t choice = take(in, 1);
-    struct dw_ddp_header ddp = {.opcode = opcodes[choice & 7], .last = choice & 8};
+    const uint8_t opcode = (choice & 7) < 7 ? opcodes[choice & 7] : rare[take(in, 1) % 6];
+    struct dw_ddp_header ddp = {.opcode = opcode, .last = choice & 8};
     uint8_t head[DW_RECORD_STATUS_BYTES(4) + DIWARP_RELEASE_MAX_BYTES];
     w.room = 0;
     size_t head_bytes = put_head(in, rank, &ddp, head);

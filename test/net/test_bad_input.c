@@ -189,7 +189,7 @@ static void segments__malformed(void **state)
 {
     (void)state;
     static const struct {
-        uint8_t bytes[24];
+        uint8_t bytes[32];
         uint8_t length;
         bool is_short;
     } cases[] = {
@@ -201,6 +201,10 @@ static void segments__malformed(void **state)
         {{0x00, 0x12, 0x41, 0x83, 0, 0, 0, 0}, 20, false},             /* RDMAP version 2 */
         {{0x00, 0x12, 0x45, 0x43, 0, 0, 0, 0}, 20, false},             /* reserved bit */
         {{0x00, 0x12, 0x41, 0x48, 0, 0, 0, 0}, 20, false},             /* empty Immediate Data */
+        {{0x00, 0x19, 0x41, 0x48, 0, 0, 0, 0}, 27, false},             /* Immediate Data, 7 bytes */
+        {{0x00, 0x1b, 0x41, 0x48, 0, 0, 0, 0}, 29, false},             /* Immediate Data, 9 bytes */
+        {{0x00, 0x1a, 0x01, 0x48, 0, 0, 0, 0}, 28, false},             /* ... of several segments */
+        {{0x00, 0x1a, 0x41, 0x48, [24] = 0xff}, 28, false},            /* ... of a longer write */
         {{0x00, 0x12, 0x41, 0x47, 0, 0, 0, 0, 0, 0, 0, 2}, 20, false}, /* Terminate: not of RD */
         {{0x00, 0x12, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* Send on queue 1 */
         {{0x00, 0x12, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1}, 20, false}, /* empty Read Request */

@@ -102,9 +102,31 @@ static void write_imm__without_a_receive__waits(void **state)
     free(to);
 }
 
+/* All of it is there; whom it is for is lost before it can be told. */
+static void write_imm__peer_is_lost_meanwhile__fails(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    f->config.device.peer_timeout_ns = SECOND;
+    fixture_open(f);
+    uint8_t *from = fixture_payload(1, BYTES), *to = fixture_payload(2, BYTES);
+    struct diwarp_mr *mr = fixture_reg(f, 1, to, BYTES);
+    diwarp_add_recv_room(f->world.nodes[1].qp, 0);
+    assert_int_equal(fixture_post(f, 0, 1, 7, IBV_WR_RDMA_WRITE_WITH_IMM, 0, from, BYTES, mr), 0);
+    sim_world_run_for(&f->world, 100 * MS);
+    assert_true(sim_pattern_matches(1, 0, to, BYTES));
+    assert_int_equal(f->wc_count, 0);
+    f->world.nodes[1].paused_until_ns = DW_NEVER;
+    fixture_run(f, 10 * SECOND);
+    fixture_assert_status(f, 0, 7, IBV_WC_RDMA_WRITE, IBV_WC_RETRY_EXC_ERR);
+    fixture_close(f);
+    free(from);
+    free(to);
+}
+
 static int invalidate(struct fixture *f, unsigned node, uint32_t stag)
 {
-    uint8_t byte = 0;
+    static uint8_t byte;
     struct ibv_sge sge = {.addr = (uintptr_t)&byte, .length = 1};
     struct diwarp_send_wr post = {
         .wr = {.sg_list = &sge,
@@ -179,6 +201,7 @@ int main(void)
         cmocka_unit_test(write_imm__of_no_bytes__is_told),
         cmocka_unit_test(write_imm__refused__nobody_is_told),
         cmocka_unit_test(write_imm__without_a_receive__waits),
+        cmocka_unit_test(write_imm__peer_is_lost_meanwhile__fails),
         cmocka_unit_test(send_inv__ends_the_rights_of_all_peers),
         cmocka_unit_test(send_inv__of_what_is_bound_to_another__has_no_effect),
     };

@@ -69,6 +69,19 @@ static int send_to(struct ibv_qp *target, uint8_t number)
     return ibv_wr_complete(ex);
 }
 
+/* A write with immediate data, the number. */
+static int tell(struct ibv_qp *target, uint8_t number)
+{
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+    ibv_wr_start(ex);
+    ex->wr_id = number;
+    ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_rdma_write_imm(ex, sides[1]->mr->rkey, address_in(sides[1], 0), number);
+    ibv_wr_set_ud_addr(ex, sides[0]->ah, target->qp_num, QKEY);
+    ibv_wr_set_inline_data(ex, &number, 1);
+    return ibv_wr_complete(ex);
+}
+
 /* A completion of side 1, and which number came to whom. */
 static uint8_t taken(bool *of_target)
 {
@@ -101,6 +114,29 @@ static void rd_srq__each_receive_serves_any(void **state)
             assert_int_equal(take(sides[0]->send_cq).status, IBV_WC_SUCCESS);
         assert_empty(sides[1]->recv_cq);
     }
+    close_targets();
+}
+
+static void rd_srq__told_writes__take_one_each(void **state)
+{
+    (void)state;
+    uint32_t seen = 0;
+    open_targets(false);
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(tell(targets[i % SENDERS], (uint8_t)i), 0);
+    assert_empty(sides[1]->recv_cq);
+    for (unsigned i = 0; i < ROOM; i++) {
+        assert_int_equal(post_shared(i), 0);
+        const struct ibv_wc wc = take(sides[1]->recv_cq);
+        assert_true(wc.wr_id == i && wc.status == IBV_WC_SUCCESS);
+        assert_int_equal(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+        assert_int_equal(wc.qp_num, targets[wc.imm_data % SENDERS]->qp_num);
+        seen |= 1u << wc.imm_data;
+        assert_empty(sides[1]->recv_cq);
+    }
+    assert_int_equal(seen, (1u << ROOM) - 1);
+    for (unsigned i = 0; i < ROOM; i++)
+        assert_int_equal(take(sides[0]->send_cq).status, IBV_WC_SUCCESS);
     close_targets();
 }
 
@@ -227,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rd_srq__each_receive_serves_any),
+        cmocka_unit_test(rd_srq__told_writes__take_one_each),
         cmocka_unit_test(rd_srq__without_receives__sends_wait),
         cmocka_unit_test(rd_srq__held__go_with_their_queue_pair),
         cmocka_unit_test(rd_srq__shared_with_ud),

@@ -128,12 +128,21 @@ static int post_verbs(enum ibv_wr_opcode opcode, unsigned flags)
     return ibv_post_send(sides[0]->qp, &wr, &bad);
 }
 
+static void take_event(void)
+{
+    struct pollfd told = {.fd = sides[1]->channel->fd, .events = POLLIN};
+    struct ibv_cq *cq;
+    void *cq_context;
+    assert_int_equal(poll(&told, 1, 10000), 1);
+    assert_int_equal(ibv_get_cq_event(sides[1]->channel, &cq, &cq_context), 0);
+    assert_ptr_equal(cq, sides[1]->recv_cq);
+    ibv_ack_cq_events(cq, 1);
+}
+
 static void rd_told__who_waits_for_solicited_ones(void **state)
 {
     (void)state;
     const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV};
-    struct ibv_cq *cq;
-    void *cq_context;
     open_both(true);
     struct pollfd told = {.fd = sides[1]->channel->fd, .events = POLLIN};
     for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++) {
@@ -144,13 +153,23 @@ static void rd_told__who_waits_for_solicited_ones(void **state)
         (void)done(8, IBV_WC_SUCCESS);
         assert_int_equal(poll(&told, 1, 50), 0);
         assert_int_equal(post_verbs(opcodes[i], IBV_SEND_SOLICITED), 0);
-        assert_int_equal(poll(&told, 1, 10000), 1);
-        assert_int_equal(ibv_get_cq_event(sides[1]->channel, &cq, &cq_context), 0);
-        assert_ptr_equal(cq, sides[1]->recv_cq);
-        ibv_ack_cq_events(cq, 1);
+        take_event();
         (void)done(8, IBV_WC_SUCCESS);
         for (unsigned k = 0; k < 2; k++)
             assert_int_equal(take(sides[1]->recv_cq).status, IBV_WC_SUCCESS);
+    }
+    for (unsigned solicited = 0; solicited < 2; solicited++) {
+        assert_int_equal(ibv_req_notify_cq(sides[1]->recv_cq, 1), 0);
+        assert_int_equal(receive(1, 0, 0), 0);
+        assert_int_equal(post_keyed(IBV_WR_RDMA_WRITE_WITH_IMM, 9, 100, 0, sides[1]->mr->rkey,
+                                    IBV_SEND_SIGNALED | (solicited ? IBV_SEND_SOLICITED : 0)),
+                         0);
+        (void)done(9, IBV_WC_SUCCESS);
+        if (solicited)
+            take_event();
+        else
+            assert_int_equal(poll(&told, 1, 50), 0);
+        assert_int_equal(take(sides[1]->recv_cq).status, IBV_WC_SUCCESS);
     }
     close_both();
 }
