@@ -146,67 +146,65 @@ DIWARP_EXPORT void diwarp_query_device(const struct diwarp_device *device,
 /* For the lists of X(name, unit, meaning), which feed structs, the dump, MPI_T and the manual. */
 #define DIWARP_FIELD(name, unit, meaning) uint64_t name;
 
-#define DIWARP_COUNTERS(X)                                                                      \
-    X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                 \
-    X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                 \
-    X(tx_syscalls, "calls", "send calls")                                                       \
-    X(tx_eagain, "calls", "send calls refused because the socket buffer was full")              \
-    X(tx_send_msgs, "messages", "Send messages posted")                                         \
-    X(tx_coalesced_msgs, "messages", "Send messages that shared an earlier message's datagram") \
-    X(tx_write_msgs, "messages", "RDMA writes posted")                                          \
-    X(tx_read_msgs, "messages", "RDMA reads posted")                                            \
-    X(tx_atomic_msgs, "messages", "atomic operations posted")                                   \
-    X(tx_record_segments, "segments", "Write-Record segments sent, resent ones included")       \
-    X(tx_record_bytes, "bytes", "Write-Record payload sent, resent bytes included")             \
-    X(tx_resent_datagrams, "datagrams", "sequenced datagrams sent again")                       \
-    X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                       \
-    X(tx_acks, "datagrams", "standalone acknowledgements sent")                                 \
-    X(tx_probes, "datagrams", "probes sent to silent peers")                                    \
-    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")        \
-    X(tx_record_status, "messages", "record status (credit, missing ranges) sent")              \
-    X(tx_record_complete, "messages", "record-complete sent")                                   \
-    X(rx_datagrams, "datagrams", "datagrams received")                                          \
-    X(rx_bytes, "bytes", "UDP payload bytes received")                                          \
-    X(rx_marked, "datagrams", "of those, marked by a queue on the way (ECN)")                   \
-    X(rx_syscalls, "calls", "receive calls that found data")                                    \
-    X(rx_empty_syscalls, "calls", "receive calls that found nothing")                           \
-    X(rx_send_msgs, "messages", "Send messages delivered")                                      \
-    X(rx_record_segments, "segments", "Write-Record segments placed")                           \
-    X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")               \
-    X(rx_records_complete, "records", "records whose validity map became full")                 \
-    X(rx_records_partial, "records", "UD records handed over with holes")                       \
-    X(rx_partial_msgs, "messages", "UD Sends given up with segments missing")                   \
-    X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                      \
-    X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                      \
-    X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")  \
-    X(drop_version, "datagrams", "dropped: another wire version")                               \
-    X(forwarded, "datagrams", "came for a process that shares the port, and were sent on")      \
-    X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)") \
-    X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")    \
-    X(drop_qkey, "datagrams", "dropped: of UD, with another Q_Key than the queue pair has")     \
-    X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                           \
-    X(drop_auth, "datagrams",                                                                   \
-      "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)")                    \
-    X(drop_replay, "datagrams", "dropped: sealed, but it has come before")                      \
-    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")       \
-    X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                       \
-    X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                        \
-    X(drop_stag, "segments",                                                                    \
-      "dropped: STag unknown, without the right, out of bounds or grant; of a Send with "       \
-      "Invalidate the STag alone")                                                              \
-    X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")         \
-    X(drop_stale_record, "segments", "dropped: record unknown or already ended")                \
-    X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                     \
-    X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                    \
-    X(tx_answers, "messages", "UD reads of others answered to the end")                         \
-    X(drop_read, "segments", "dropped: UD reads of a source that has enough of them here")      \
-    X(reads_expired, "operations", "UD reads that ended with bytes missing")                    \
-    X(read_walks, "reads", "active UD reads whose time-out was looked at")                      \
-    X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                  \
-    X(ways_changed, "times", "peers of a host were found by another pair of interfaces")        \
-    X(ways_left, "times", "of several ways that a peer's records came by one came to nothing")  \
-    X(peers_active, "peers", "peers that hold protocol state now")                              \
-    X(peers_gone, "peers", "peers declared gone")                                               \
+#define DIWARP_COUNTERS(X)                                                                       \
+    X(tx_datagrams, "datagrams", "datagrams handed to the LLP")                                  \
+    X(tx_bytes, "bytes", "UDP payload bytes handed to the LLP")                                  \
+    X(tx_syscalls, "calls", "send calls")                                                        \
+    X(tx_eagain, "calls", "send calls refused because the socket buffer was full")               \
+    X(tx_send_msgs, "messages", "Send messages posted")                                          \
+    X(tx_coalesced_msgs, "messages", "Send messages that shared an earlier message's datagram")  \
+    X(tx_write_msgs, "messages", "RDMA writes posted")                                           \
+    X(tx_read_msgs, "messages", "RDMA reads posted")                                             \
+    X(tx_atomic_msgs, "messages", "atomic operations posted")                                    \
+    X(tx_record_segments, "segments", "Write-Record segments sent, resent ones included")        \
+    X(tx_record_bytes, "bytes", "Write-Record payload sent, resent bytes included")              \
+    X(tx_resent_datagrams, "datagrams", "sequenced datagrams sent again")                        \
+    X(tx_resent_record_bytes, "bytes", "Write-Record payload sent again")                        \
+    X(tx_acks, "datagrams", "standalone acknowledgements sent")                                  \
+    X(tx_probes, "datagrams", "probes sent to silent peers")                                     \
+    X(tx_resets, "datagrams", "sources asked to prove where and which process they are")         \
+    X(tx_record_status, "messages", "record status (credit, missing ranges) sent")               \
+    X(tx_record_complete, "messages", "record-complete sent")                                    \
+    X(rx_datagrams, "datagrams", "datagrams received")                                           \
+    X(rx_bytes, "bytes", "UDP payload bytes received")                                           \
+    X(rx_marked, "datagrams", "of those, marked by a queue on the way (ECN)")                    \
+    X(rx_syscalls, "calls", "receive calls that found data")                                     \
+    X(rx_empty_syscalls, "calls", "receive calls that found nothing")                            \
+    X(rx_send_msgs, "messages", "Send messages delivered")                                       \
+    X(rx_record_segments, "segments", "Write-Record segments placed")                            \
+    X(rx_record_bytes, "bytes", "Write-Record payload placed for the first time")                \
+    X(rx_records_complete, "records", "records whose validity map became full")                  \
+    X(rx_records_partial, "records", "UD records handed over with holes")                        \
+    X(rx_partial_msgs, "messages", "UD Sends given up with segments missing")                    \
+    X(rx_dup_datagrams, "datagrams", "sequenced datagrams received again")                       \
+    X(rx_dup_record_bytes, "bytes", "Write-Record payload received again")                       \
+    X(drop_short, "datagrams", "dropped: shorter than its headers, or a length out of bounds")   \
+    X(drop_version, "datagrams", "dropped: another wire version")                                \
+    X(forwarded, "datagrams", "came for a process that shares the port, and were sent on")       \
+    X(drop_token, "datagrams", "dropped: not this process's token (stranger, other job, scan)")  \
+    X(drop_qpn, "segments", "dropped, of UD whole datagrams: no queue pair has that number")     \
+    X(drop_qkey, "datagrams", "dropped: of UD, with another Q_Key than the queue pair has")      \
+    X(drop_crc, "datagrams", "dropped: CRC32C wrong")                                            \
+    X(drop_auth, "datagrams",                                                                    \
+      "dropped: tag wrong, or sealed otherwise than here (btl_diwarp_auth)")                     \
+    X(drop_replay, "datagrams", "dropped: sealed, but it has come before")                       \
+    X(drop_source, "datagrams", "dropped: unknown source, or another incarnation of one")        \
+    X(drop_window, "datagrams", "dropped: PSN beyond the receive window")                        \
+    X(drop_header, "segments", "dropped: malformed DDP or RDMAP header")                         \
+    X(drop_stag, "segments", "dropped: STag unknown, without the right, out of bounds or grant") \
+    X(drop_no_buffer, "datagrams", "dropped: no receive buffer; the sender repeats it")          \
+    X(drop_stale_record, "segments", "dropped: record unknown or already ended")                 \
+    X(drop_truncated, "datagrams", "dropped: larger than the receive slot")                      \
+    X(gso_fallbacks, "times", "GSO refused by the kernel for a destination")                     \
+    X(tx_answers, "messages", "UD reads of others answered to the end")                          \
+    X(drop_read, "segments", "dropped: UD reads of a source that has enough of them here")       \
+    X(reads_expired, "operations", "UD reads that ended with bytes missing")                     \
+    X(read_walks, "reads", "active UD reads whose time-out was looked at")                       \
+    X(paths_narrowed, "times", "a path's MTU was said or found to be smaller")                   \
+    X(ways_changed, "times", "peers of a host were found by another pair of interfaces")         \
+    X(ways_left, "times", "of several ways that a peer's records came by one came to nothing")   \
+    X(peers_active, "peers", "peers that hold protocol state now")                               \
+    X(peers_gone, "peers", "peers declared gone")                                                \
     X(rdma_errors, "operations", "RDMA or atomic operations that ended in error")
 
 struct diwarp_counters {
@@ -467,10 +465,8 @@ enum { DIWARP_SEND_QKEY = 1 << 19 };
 /* As in ibv_send_wr SEND, SEND_WITH_IMM, RDMA_WRITE (on UD a Write-Record), RDMA_READ and, RD only,
  * SEND_WITH_INV, RDMA_WRITE_WITH_IMM, ATOMIC_CMP_AND_SWP and ATOMIC_FETCH_AND_ADD; one work
  * request, not a list. Immediate data is in host order. SEND_WITH_INV ends the rights of all peers
- * to a region of the other side's; where they, or this one, have none, the Send comes without
- * IBV_WC_WITH_INV. A write with immediate data has one element, or none; once all of it is placed a
- * message follows, which takes a receive (IBV_WC_RECV_RDMA_WITH_IMM, wc.byte_len is what its source
- * says) as a Send without a fence does, and whose end is that of the request. */
+ * to a region there; without any it comes without IBV_WC_WITH_INV. A write with immediate data has
+ * at most one element; a message follows that takes a receive, and whose end is the request's. */
 struct diwarp_send_wr {
     struct ibv_send_wr wr;
     struct diwarp_ah *ah;
