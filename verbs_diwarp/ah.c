@@ -149,6 +149,10 @@ int ibv_destroy_ah(struct ibv_ah *ibv_ah)
     struct dv_ah *ah = (struct dv_ah *)ibv_ah;
     struct dv_context *context = dv_context_of(ibv_ah->context);
     dv_lock(context);
+    if (ah->kept) {
+        dv_unlock(context);
+        return EBUSY;
+    }
     tdestroy(ah->destinations, forget);
     ((struct dv_pd *)ibv_ah->pd)->users--;
     dv_unlock(context);

@@ -8,6 +8,7 @@
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/channel.h"
+#include "verbs_diwarp/rdma.h"
 
 static bool is_failed_recv(const struct ibv_wc *wc)
 {
@@ -67,6 +68,16 @@ void dv_cq_push(struct ibv_cq *ibv_cq, const struct ibv_wc *wc, bool solicited)
     take_place(dv_context_of(ibv_cq->context), wc);
     if (dv_channel_wants(cq, entry))
         dv_channel_push(cq);
+}
+
+void dv_cq_push_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
+{
+    const struct ibv_wc wc = {.wr_id = wr->wr_id,
+                              .status = status,
+                              .opcode = dv_wc_opcode_of(wr),
+                              .qp_num = dv_ibv_qp(qp)->qp_num};
+    qp->unpolled++;
+    dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
 }
 
 void dv_cq_forget(struct ibv_cq *ibv_cq, uint32_t qp_num)

@@ -220,7 +220,7 @@ struct dv_kept;
 struct dv_sqd {
     struct dv_kept *first, **end; /* sqd.h: posted since; of UD and RD */
     uint32_t count;
-    bool tells; /* an event, once what had begun has ended */
+    bool tells; /* there will be an event, once what had begun has ended */
 };
 
 struct dv_qp {
@@ -254,6 +254,7 @@ struct dv_destination {
 struct dv_ah {
     struct ibv_ah ah;
     struct ibv_ah_attr attr;
+    uint32_t kept;      /* requests that wait to go there (sqd.h) */
     void *destinations; /* tsearch(3) */
     struct dv_destination *last;
 };

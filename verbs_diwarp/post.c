@@ -26,18 +26,6 @@
  * as many of UD's longest make a train. Fewer make it shorter, more let events wait longer. */
 #define POSTS_PER_RUN 16
 
-/* Sends of UD are completed here, not by diwarp. Each has its place in the send queue until its
- * completion is polled. */
-static void complete_send(struct dv_qp *qp, const struct ibv_send_wr *wr, enum ibv_wc_status status)
-{
-    const struct ibv_wc wc = {.wr_id = wr->wr_id,
-                              .status = status,
-                              .opcode = dv_wc_opcode_of(wr),
-                              .qp_num = dv_ibv_qp(qp)->qp_num};
-    qp->unpolled++;
-    dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
-}
-
 /* Inline data need no key: diwarp takes none where the key is 0, and copies all at once. */
 static void copy_sges(struct ibv_send_wr *to, struct ibv_sge *sges, const struct ibv_send_wr *wr)
 {
@@ -163,13 +151,19 @@ static void send_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struc
     if (wr->opcode == IBV_WR_RDMA_READ && dv_rdma_on_posted(qp, rc || status) && !status)
         return;   /* it has gone, or was lost on the way: its completion comes */
     if (status) { /* a queue pair of UD goes on: RESET heals SQE */
-        complete_send(qp, wr, status);
+        dv_cq_push_send(qp, wr, status);
         qp->attr.qp_state = IBV_QPS_SQE;
     } else if (wr->opcode == IBV_WR_RDMA_READ) { /* its request is lost: no answer comes */
-        complete_send(qp, wr, IBV_WC_RESP_TIMEOUT_ERR);
+        dv_cq_push_send(qp, wr, IBV_WC_RESP_TIMEOUT_ERR);
     } else if (signaled) { /* it has left; or is lost, which UD does not tell */
-        complete_send(qp, wr, IBV_WC_SUCCESS);
+        dv_cq_push_send(qp, wr, IBV_WC_SUCCESS);
     }
+}
+
+/* RC has a queue of its own for what waits. */
+static bool is_kept(const struct dv_qp *qp)
+{
+    return qp->attr.qp_state == IBV_QPS_SQD && !qp->rc;
 }
 
 static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to)
@@ -178,10 +172,10 @@ static int post_one(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct
     const int rc = check_send(qp, wr, to, qp->sqd.count, &ah);
     if (rc)
         return rc;
-    if (qp->attr.qp_state == IBV_QPS_SQD && !qp->rc)
+    if (is_kept(qp))
         return dv_sqd_keep(qp, wr, to);
     if (is_in_error(qp))
-        complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
+        dv_cq_push_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
     else if (qp->rc)
         dv_rc_post_send(qp, wr);
     else if (qp->rd)
@@ -239,18 +233,30 @@ int dv_post_all_sends(struct dv_qp *qp, const struct dv_send_wr *list)
     uint32_t count = qp->sqd.count;
     for (const struct dv_send_wr *wr = list; wr && !rc; wr = next_of(wr))
         rc = check_send(qp, &wr->wr, &wr->to, count++, &ah);
-    for (const struct dv_send_wr *wr = rc ? NULL : list; wr; wr = next_of(wr))
-        if (post_one(qp, &wr->wr, &wr->to)) /* no memory to keep it in */
-            complete_send(qp, &wr->wr, IBV_WC_LOC_QP_OP_ERR);
+    const uint32_t kept = qp->sqd.count;
+    for (const struct dv_send_wr *wr = rc ? NULL : list; wr && !rc; wr = next_of(wr))
+        rc = post_one(qp, &wr->wr, &wr->to);
+    if (rc && is_kept(qp))
+        dv_sqd_drop(qp, kept);
     leave(context);
     return rc;
 }
 
 void dv_post_kept(struct dv_qp *qp)
 {
-    for (struct dv_kept *kept; (kept = dv_sqd_take(qp)); free(kept))
-        if (post_one(qp, &kept->wr.wr, &kept->wr.to))
-            complete_send(qp, &kept->wr.wr, IBV_WC_LOC_QP_OP_ERR);
+    for (struct dv_kept *kept; (kept = dv_sqd_take(qp)); free(kept)) {
+        const struct ibv_send_wr *wr = &kept->wr.wr;
+        struct diwarp_ah *ah =
+            dv_ah_find(kept->wr.to.ah, kept->wr.to.qpn, qp->rd ? dv_rd_core(qp) : NULL);
+        if (is_in_error(qp)) /* since one before */
+            dv_cq_push_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
+        else if (!ah)
+            dv_cq_push_send(qp, wr, IBV_WC_LOC_QP_OP_ERR);
+        else if (qp->rd)
+            dv_rd_post_send(qp, wr, ah);
+        else
+            send_one(qp, wr, &kept->wr.to, ah);
+    }
 }
 
 static int post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr)

@@ -223,7 +223,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv_qp)
     if (qp->rc || qp->rd)
         read_all(context);
     dv_mw_leave(qp);
-    dv_sqd_forget(qp);
+    dv_sqd_drop(qp, 0);
     close_core(qp);
     dv_rd_close(qp);
     context->qps[ibv_qp->qp_num & DV_INDEX_MASK] = NULL;
@@ -255,7 +255,7 @@ static int reset(struct dv_qp *qp)
 {
     int rc = 0;
     dv_mw_leave(qp);
-    dv_sqd_forget(qp);
+    dv_sqd_drop(qp, 0);
     if (qp->rc) {
         dv_rc_reset(qp);
     } else if (qp->rd) {
@@ -307,6 +307,8 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
         rc = dv_rc_connect(qp);
     else if (to == IBV_QPS_RTR && qp->rd)
         dv_rd_begin(qp);
+    else if (to == IBV_QPS_SQD && dv_sqd_is_draining(qp)) /* the program may sleep until the end */
+        rc = -dv_start_helper(dv_context_of(dv_ibv_qp(qp)->context));
     else if (to != IBV_QPS_INIT && !qp->rc && !qp->rd)
         diwarp_set_qkey(qp->core, qp->attr.qkey);
     if (rc)
@@ -315,6 +317,8 @@ static int change_state(struct dv_qp *qp, enum ibv_qp_state to)
     qp->attr.qp_state = to;
     if (to == IBV_QPS_ERR)
         dv_sqd_flush(qp);
+    else if (to == IBV_QPS_SQD && qp->rc)
+        dv_rc_drain(qp);
     else if (resumes && qp->rc)
         dv_rc_resume(qp);
     else if (resumes)
@@ -389,6 +393,8 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
     const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
     if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from) ||
         (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
+        (mask & IBV_QP_AV && from == IBV_QPS_SQD &&
+         !dv_is_same_gid(&attr->ah_attr.grh.dgid, &qp->attr.ah_attr.grh.dgid)) ||
         !are_values(attr, mask) || !dv_states_allow(ibv_qp->qp_type, from, to, mask))
         return EINVAL;
     const struct ibv_qp_attr before = qp->attr;

@@ -182,7 +182,7 @@ static void limit_wait(struct dv_qp *qp)
     struct dv_rc *rc = qp->rc;
     const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
     const bool at_least = !rc->closed_there && wait_ns < CONNECT_LEAST_NS;
-    if (rc->connected || rc->fail_at_ns || !rc->send_count || !qp->attr.timeout)
+    if (rc->connected || rc->fail_at_ns || !dv_rc_begun(qp) || !qp->attr.timeout)
         return;
     rc->fail_at_ns = dv_clock_ns() + (at_least ? CONNECT_LEAST_NS : wait_ns);
     LIST_INSERT_HEAD(&context->waiting, rc, link);
@@ -360,7 +360,7 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_rc_fail(qp, unsendable);
     else if (rc->closed_there)
         limit_wait(qp); /* over InfiniBand the other side would be silent from now on */
-    else if (rc->send_count)
+    else if (dv_rc_begun(qp))
         dv_rc_fail(qp,
                    wc.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
     else
@@ -389,6 +389,13 @@ void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr)
 {
     fail_if(qp, dv_rc_queues_send(qp, wr));
     limit_wait(qp);
+}
+
+void dv_rc_drain(struct dv_qp *qp)
+{
+    fail_if(qp, dv_rc_queues_drain(qp));
+    if (!dv_rc_begun(qp))
+        end_wait(qp->rc);
 }
 
 void dv_rc_resume(struct dv_qp *qp)

@@ -29,6 +29,8 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status);
 
 /* One that dv_rc_check_send() has found good. */
 void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
+/* It is in SQD now. */
+void dv_rc_drain(struct dv_qp *qp);
 /* It is in RTS again, after SQD. */
 void dv_rc_resume(struct dv_qp *qp);
 /* Fails those whose other side has been silent for too long. traffic: something has just come. */

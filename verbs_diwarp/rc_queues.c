@@ -135,15 +135,20 @@ static void count_messages(struct dv_rc *rc, struct dv_rc_send *send)
     send->messages = rc->messages;
 }
 
+uint32_t dv_rc_begun(const struct dv_qp *qp)
+{
+    return qp->attr.qp_state == IBV_QPS_SQD ? qp->rc->handed : qp->rc->send_count;
+}
+
 /* What needs no other side, of the oldest: binds and invalidations, and faults of this side. */
 static enum ibv_wc_status end_local(struct dv_qp *qp)
 {
-    while (qp->rc->send_count && dv_mw_is_request(&send_at(qp, 0)->wr)) {
+    while (dv_rc_begun(qp) && dv_mw_is_request(&send_at(qp, 0)->wr)) {
         if (send_at(qp, 0)->failed)
             return send_at(qp, 0)->failed;
         pop_send(qp, IBV_WC_SUCCESS);
     }
-    return qp->rc->send_count && send_at(qp, 0)->keyless ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+    return dv_rc_begun(qp) && send_at(qp, 0)->keyless ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 
 /* Hands to diwarp what it takes. Why the oldest cannot be sent, or IBV_WC_SUCCESS. */
@@ -154,8 +159,7 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
     const enum ibv_wc_status fault = rc->closed_there ? end_local(qp) : IBV_WC_SUCCESS;
     if (fault)
         return fault;
-    while (rc->core && qp->attr.qp_state != IBV_QPS_SQD && !rc->unsendable &&
-           rc->handed < rc->send_count) {
+    while (rc->core && !rc->unsendable && rc->handed < dv_rc_begun(qp)) {
         struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
         if (refused == -EACCES)
@@ -177,9 +181,9 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
         ask(qp);
     else if (rc->handed != before)
         diwarp_rc_flush(dv_context_of(qp->ex.qp_base.context)->core);
-    if (rc->lost && rc->send_count)
+    if (rc->lost && dv_rc_begun(qp))
         return IBV_WC_RETRY_EXC_ERR;
-    return rc->handed ? IBV_WC_SUCCESS : rc->unsendable;
+    return rc->handed || !dv_rc_begun(qp) ? IBV_WC_SUCCESS : rc->unsendable;
 }
 
 /* Inline data go by the key of the whole process. */
@@ -235,6 +239,13 @@ enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr 
         send->failed = dv_mw_execute(qp, wr);
     else
         copy_data(qp, send, wr);
+    return hand_over(qp);
+}
+
+enum ibv_wc_status dv_rc_queues_drain(struct dv_qp *qp)
+{
+    if (qp->rc->handed) /* also what nobody asked a completion of */
+        qp->rc->wanted = qp->rc->first_send + qp->rc->handed;
     return hand_over(qp);
 }
 

@@ -64,8 +64,12 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
 /* One that is good. Why the oldest cannot be sent now, which the queue pair fails with, or
  * IBV_WC_SUCCESS. */
 enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
+/* State SQD begins. As dv_rc_queues_send(). */
+enum ibv_wc_status dv_rc_queues_drain(struct dv_qp *qp);
 /* What waited in state SQD. As dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_resume(struct dv_qp *qp);
+/* Requests that are to go on now: in state SQD, those that have begun. */
+uint32_t dv_rc_begun(const struct dv_qp *qp);
 /* 0 or a positive errno. */
 int dv_rc_post_recv(struct dv_qp *qp, const struct ibv_recv_wr *wr);
 /* Without a word. */

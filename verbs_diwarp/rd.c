@@ -11,6 +11,7 @@
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/rd_gather.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/sqd.h"
 #include "verbs_diwarp/srq.h"
 
 struct send {
@@ -395,6 +396,7 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_async_push_last(qp);
         qp->attr.qp_state = IBV_QPS_ERR;
         dv_rd_fail(qp);
+        dv_sqd_flush(qp);
         return;
     }
     held->next = NULL;

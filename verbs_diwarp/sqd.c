@@ -35,6 +35,7 @@ int dv_sqd_keep(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_
     *sqd->end = kept;
     sqd->end = &kept->next;
     sqd->count++;
+    ((struct dv_ah *)to->ah)->kept++;
     return 0;
 }
 
@@ -44,26 +45,33 @@ struct dv_kept *dv_sqd_take(struct dv_qp *qp)
     if (kept) {
         qp->sqd.first = kept->next;
         qp->sqd.count--;
+        ((struct dv_ah *)kept->wr.to.ah)->kept--;
     }
     return kept;
 }
 
 void dv_sqd_flush(struct dv_qp *qp)
 {
-    for (struct dv_kept *kept; (kept = dv_sqd_take(qp)); free(kept)) {
-        const struct ibv_wc wc = {.wr_id = kept->wr.wr.wr_id,
-                                  .status = IBV_WC_WR_FLUSH_ERR,
-                                  .opcode = dv_wc_opcode_of(&kept->wr.wr),
-                                  .qp_num = dv_ibv_qp(qp)->qp_num};
-        qp->unpolled++;
-        dv_cq_push(dv_ibv_qp(qp)->send_cq, &wc, false);
-    }
+    for (struct dv_kept *kept; (kept = dv_sqd_take(qp)); free(kept))
+        dv_cq_push_send(qp, &kept->wr.wr, IBV_WC_WR_FLUSH_ERR);
 }
 
-void dv_sqd_forget(struct dv_qp *qp)
+void dv_sqd_drop(struct dv_qp *qp, uint32_t count)
 {
-    for (struct dv_kept *kept; (kept = dv_sqd_take(qp));)
-        free(kept);
+    struct dv_sqd *sqd = &qp->sqd;
+    struct dv_kept *first, **at = &sqd->first;
+    for (uint32_t i = 0; i < count; i++)
+        at = &(*at)->next;
+    first = *at;
+    *at = NULL;
+    sqd->end = at;
+    sqd->count = count;
+    while (first) {
+        struct dv_kept *next = first->next;
+        ((struct dv_ah *)first->wr.to.ah)->kept--;
+        free(first);
+        first = next;
+    }
 }
 
 bool dv_sqd_is_draining(const struct dv_qp *qp)

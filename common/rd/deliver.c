@@ -78,7 +78,7 @@ bool dw_deliver_immediate(const struct dw_incoming *in)
         .imm_data = dw_get_be32(in->segment.payload),
         .byte_len = dw_get_be32(in->segment.payload + sizeof(uint32_t)),
     };
-    if (wc.byte_len > DW_WRITE_MAX_BYTES)
+    if (wc.byte_len > DW_REQUEST_MAX_BYTES)
         return false;
     if (in->ends.qp)
         complete(in, wc, NULL);

@@ -164,7 +164,7 @@ void dw_deliver(const struct dw_peer *peer, const struct dw_ends *ends, const st
 /* A Send to the QP. false: no buffer, as if it had not come. */
 bool dw_deliver_send(const struct dw_incoming *in);
 /* Of a request. */
-#define DW_WRITE_MAX_BYTES (UINT32_MAX >> 1)
+#define DW_REQUEST_MAX_BYTES (UINT32_MAX >> 1)
 /* What tells the QP of a write, whose length is its source's word. false: malformed. */
 bool dw_deliver_immediate(const struct dw_incoming *in);
 /* What was put together leaves no room before it is taken. */

@@ -228,12 +228,12 @@ int dw_rd_post_send(struct diwarp_qp *qp, struct diwarp_ah *ah, const struct ibv
         uint32_t max_bytes;
         int access; /* to our memory */
     } kinds[] = {
-        [IBV_WR_SEND] = {post_send, DW_WRITE_MAX_BYTES, 0},
-        [IBV_WR_SEND_WITH_IMM] = {post_send, DW_WRITE_MAX_BYTES, 0},
-        [IBV_WR_SEND_WITH_INV] = {post_send, DW_WRITE_MAX_BYTES, 0},
-        [IBV_WR_RDMA_WRITE] = {post_write, DW_WRITE_MAX_BYTES, 0},
-        [IBV_WR_RDMA_WRITE_WITH_IMM] = {post_write, DW_WRITE_MAX_BYTES, 0},
-        [IBV_WR_RDMA_READ] = {post_read, DW_WRITE_MAX_BYTES, IBV_ACCESS_LOCAL_WRITE},
+        [IBV_WR_SEND] = {post_send, DW_REQUEST_MAX_BYTES, 0},
+        [IBV_WR_SEND_WITH_IMM] = {post_send, DW_REQUEST_MAX_BYTES, 0},
+        [IBV_WR_SEND_WITH_INV] = {post_send, DW_REQUEST_MAX_BYTES, 0},
+        [IBV_WR_RDMA_WRITE] = {post_write, DW_REQUEST_MAX_BYTES, 0},
+        [IBV_WR_RDMA_WRITE_WITH_IMM] = {post_write, DW_REQUEST_MAX_BYTES, 0},
+        [IBV_WR_RDMA_READ] = {post_read, DW_REQUEST_MAX_BYTES, IBV_ACCESS_LOCAL_WRITE},
         [IBV_WR_ATOMIC_CMP_AND_SWP] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
         [IBV_WR_ATOMIC_FETCH_AND_ADD] = {post_atomic, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE},
     };

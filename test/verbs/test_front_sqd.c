@@ -197,6 +197,132 @@ static void kept_go_with_the_state(bool rd)
     close_both();
 }
 
+/* Nobody is told of their end, but all wait for it. */
+static void sqd__rc__unsignaled_ones_end(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair_connect(pair, ALL_ACCESS);
+    for (unsigned cycle = 0; cycle < 3; cycle++) {
+        struct ibv_sge sge = {(uintptr_t)pair->memory[0], 100, pair->mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_RDMA_WRITE,
+                                 .wr.rdma = {(uintptr_t)pair->memory[1] + 4096, pair->mr->rkey}},
+                           *bad;
+        pair->memory[0][0] = (uint8_t)(50 + cycle);
+        assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+        set_state(pair->qp[0], IBV_QPS_SQD, true);
+        take_drained(pair->context, pair->qp[0]);
+        assert_int_equal(pair->memory[1][4096], 50 + cycle);
+        assert_empty(pair->send_cq[0]);
+        set_state(pair->qp[0], IBV_QPS_RTS, false);
+    }
+    pair_close(pair);
+}
+
+/* What has not begun does not fail the queue pair, though its other side has gone. */
+static void sqd__rc__other_side_goes(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair->timeout = 1;
+    pair_connect(pair, ALL_ACCESS);
+    set_state(pair->qp[0], IBV_QPS_SQD, false);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 100);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    poll(NULL, 0, 100);
+    pair_post(pair, 0, IBV_WR_SEND, 2, 100);
+    assert_empty(pair->send_cq[0]);
+    assert_false(is_draining(pair->qp[0]));
+    set_state(pair->qp[0], IBV_QPS_RTS, false);
+    assert_done(pair->send_cq[0], 1, IBV_WC_RETRY_EXC_ERR);
+    assert_done(pair->send_cq[0], 2, IBV_WC_WR_FLUSH_ERR);
+    pair_close(pair);
+}
+
+static void sqd__rc__attributes(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    pair_connect(pair, ALL_ACCESS);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .timeout = 9, .max_rd_atomic = 2};
+    struct ibv_qp_init_attr init;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT), EINVAL);
+    set_state(pair->qp[0], IBV_QPS_SQD, false);
+    const int mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_MAX_QP_RD_ATOMIC;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, mask), 0);
+    assert_int_equal(ibv_query_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_AV, &init), 0);
+    assert_true(attr.timeout == 9 && attr.max_rd_atomic == 2);
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_AV), 0);
+    attr.ah_attr.grh.dgid.raw[15] ^= 1;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_AV), EINVAL);
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_DEST_QPN), EINVAL);
+    attr.qp_state = IBV_QPS_INIT;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE), EINVAL);
+    attr.qp_state = IBV_QPS_RTS;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_TIMEOUT), EINVAL);
+    attr.cur_qp_state = IBV_QPS_SQD;
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), 0);
+    pair_close(pair);
+}
+
+/* Nobody polls; a read whose answer does not come ends by its time. */
+static void sqd__ud__read_ends(void **state)
+{
+    (void)state;
+    open_both(false);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+    ibv_wr_start(ex);
+    ex->wr_id = 5;
+    ex->wr_flags = 0;
+    ibv_wr_rdma_read(ex, sides[1]->mr->rkey, address_in(sides[1], 0));
+    ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num + 1, QKEY);
+    ibv_wr_set_sge(ex, sides[0]->mr->lkey, address_in(sides[0], 0), 8);
+    assert_int_equal(ibv_wr_complete(ex), 0);
+    set_state(sides[0]->qp, IBV_QPS_SQD, true);
+    assert_true(is_draining(sides[0]->qp));
+    take_drained(sides[0]->context, sides[0]->qp);
+    const struct ibv_wc wc = take(sides[0]->send_cq);
+    assert_true(wc.wr_id == 5 && wc.status == IBV_WC_RESP_TIMEOUT_ERR);
+    close_both();
+}
+
+/* All of a list or none; address handles that they need stay. */
+static void sqd__kept__lists_and_handles(void **state)
+{
+    (void)state;
+    open_both(false);
+    struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(sides[0]->qp);
+    set_state(sides[0]->qp, IBV_QPS_SQD, false);
+    assert_int_equal(send_byte(0), 0);
+    ibv_wr_start(ex);
+    for (unsigned i = 0; i < ROOM; i++) {
+        ex->wr_id = i;
+        ibv_wr_send(ex);
+        ibv_wr_set_ud_addr(ex, sides[0]->ah, sides[1]->qp->qp_num, QKEY);
+        ibv_wr_set_sge(ex, sides[0]->mr->lkey, address_in(sides[0], 0), 1);
+    }
+    assert_int_equal(ibv_wr_complete(ex), ENOMEM);
+    assert_int_equal(ibv_destroy_ah(sides[0]->ah), EBUSY);
+    assert_int_equal(receive(7, 1000, 41), 0);
+    set_state(sides[0]->qp, IBV_QPS_RTS, false);
+    assert_int_equal(take(sides[0]->send_cq).wr_id, 0);
+    assert_empty(sides[0]->send_cq);
+    assert_int_equal(take(sides[1]->recv_cq).wr_id, 7);
+    /* A key that is no longer right ends the first in error, and the queue pair with it. */
+    set_state(sides[0]->qp, IBV_QPS_SQD, false);
+    assert_int_equal(send_byte(1), 0);
+    assert_int_equal(send_byte(3), 0);
+    assert_int_equal(ibv_dereg_mr(sides[0]->mr), 0);
+    set_state(sides[0]->qp, IBV_QPS_RTS, false);
+    assert_int_equal(take(sides[0]->send_cq).status, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(take(sides[0]->send_cq).status, IBV_WC_WR_FLUSH_ERR);
+    sides[0]->mr = ibv_reg_mr(sides[0]->pd, sides[0]->memory, LARGE, ALL_ACCESS);
+    close_both();
+}
+
 static void sqd__kept__go_with_the_state(void **state)
 {
     (void)state;
@@ -212,6 +338,11 @@ int main(void)
         cmocka_unit_test(sqd__rd__what_has_begun_ends),
         cmocka_unit_test(sqd__rc__posts_wait_for_rts),
         cmocka_unit_test(sqd__rc__what_has_begun_ends),
+        cmocka_unit_test(sqd__rc__unsignaled_ones_end),
+        cmocka_unit_test(sqd__rc__other_side_goes),
+        cmocka_unit_test(sqd__rc__attributes),
+        cmocka_unit_test(sqd__ud__read_ends),
+        cmocka_unit_test(sqd__kept__lists_and_handles),
         cmocka_unit_test(sqd__kept__go_with_the_state),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
