@@ -8,7 +8,7 @@
 #include "verbs_diwarp/async.h"
 #include "verbs_diwarp/graves.h"
 #include "verbs_diwarp/channel.h"
-#include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/request.h"
 
 static bool is_failed_recv(const struct ibv_wc *wc)
 {

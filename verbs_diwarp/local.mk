@@ -82,6 +82,7 @@ VERBS_SOURCES = \
 	verbs_diwarp/rd_gather.h \
 	verbs_diwarp/rdma.c \
 	verbs_diwarp/rdma.h \
+	verbs_diwarp/request.h \
 	verbs_diwarp/recvs.c \
 	verbs_diwarp/recvs.h \
 	verbs_diwarp/srq.c \

@@ -17,6 +17,7 @@
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
 #include "verbs_diwarp/recvs.h"
+#include "verbs_diwarp/request.h"
 #include "verbs_diwarp/sqd.h"
 
 /* How long a post waits for room in the socket's buffer; what has none then is lost, as a datagram

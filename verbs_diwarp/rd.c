@@ -10,8 +10,7 @@
 #include "verbs_diwarp/grh.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/rd_gather.h"
-#include "verbs_diwarp/rdma.h"
-#include "verbs_diwarp/sqd.h"
+#include "verbs_diwarp/request.h"
 #include "verbs_diwarp/srq.h"
 
 struct send {
@@ -396,7 +395,6 @@ static void hold(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_async_push_last(qp);
         qp->attr.qp_state = IBV_QPS_ERR;
         dv_rd_fail(qp);
-        dv_sqd_flush(qp);
         return;
     }
     held->next = NULL;

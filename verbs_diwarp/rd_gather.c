@@ -8,6 +8,7 @@
 #include "verbs_diwarp/diwarp_verbs.h"
 #include "verbs_diwarp/memory.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/request.h"
 
 struct dv_gathered {
     struct ibv_sge sges[DV_MAX_SGE];

@@ -8,6 +8,7 @@
 #include "verbs_diwarp/rc_queues.h"
 #include "verbs_diwarp/rd.h"
 #include "verbs_diwarp/rdma.h"
+#include "verbs_diwarp/request.h"
 
 int dv_sqd_keep(struct dv_qp *qp, const struct ibv_send_wr *wr, const struct dv_to *to)
 {
@@ -84,6 +85,8 @@ bool dv_sqd_is_draining(const struct dv_qp *qp)
 
 void dv_sqd_look(struct dv_qp *qp)
 {
+    if (qp->attr.qp_state == IBV_QPS_ERR)
+        dv_sqd_flush(qp);
     if (qp->attr.qp_state != IBV_QPS_SQD || !qp->sqd.tells || dv_sqd_is_draining(qp))
         return;
     qp->sqd.tells = false;

@@ -24,5 +24,6 @@ void dv_sqd_drop(struct dv_qp *qp, uint32_t count);
 
 /* Requests that had begun have not all ended. */
 bool dv_sqd_is_draining(const struct dv_qp *qp);
-/* Tells the program that all have, if it waits for that. */
+/* Something has ended: tells the program that all have, if it waits for that, or flushes what is
+ * kept, if the queue pair is in error. */
 void dv_sqd_look(struct dv_qp *qp);
