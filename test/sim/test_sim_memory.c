@@ -87,6 +87,39 @@ static void read__complete__cannot_tell_the_source(void **state)
     free(remote);
 }
 
+static enum sim_verdict no_more_works(void *world, const struct sim_endpoint *from,
+                                      const uint8_t *buf, uint32_t bytes)
+{
+    (void)world;
+    if (fixture_parse(from, buf, bytes).control.kind == DW_RECORD_COMPLETE)
+        no_malloc_of_bytes = sizeof(struct dw_work);
+    return SIM_PASS;
+}
+
+/* The data is there, but the target cannot be told: an error. */
+static void write_imm__complete__cannot_tell_the_target(void **state)
+{
+    (void)state;
+    struct fixture *f = fixture_new();
+    uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
+    fixture_open(f);
+    f->world.net.filter = no_more_works;
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(
+        fixture_post(f, 0, 1, 1, IBV_WR_RDMA_WRITE_WITH_IMM, 0, local, RECORD_BYTES, mr), 0);
+    fixture_run(f, 2 * SECOND);
+    assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_WRITE_WITH_IMM, 0, NULL, 0, NULL),
+                     -ENOMEM);
+    no_malloc_of_bytes = 0;
+    fixture_run(f, 2 * SECOND);
+    fixture_assert_status(f, 0, 1, IBV_WC_RDMA_WRITE, IBV_WC_GENERAL_ERR);
+    assert_int_equal(fixture_count(f, 1, IBV_WC_RECV_RDMA_WITH_IMM), 0);
+    assert_memory_equal(local, remote, RECORD_BYTES);
+    fixture_close(f);
+    free(local);
+    free(remote);
+}
+
 static enum sim_verdict lose_first_segments(void *world, const struct sim_endpoint *from,
                                             const uint8_t *buf, uint32_t bytes)
 {
@@ -188,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(poll_cq__overrun_when_it_cannot_grow),
         cmocka_unit_test(read__complete__cannot_tell_the_source),
+        cmocka_unit_test(write_imm__complete__cannot_tell_the_target),
         cmocka_unit_test(read__no_memory_for_the_map),
         cmocka_unit_test(reads__more_than_there_is_memory_for_timers),
         cmocka_unit_test(send__several_datagrams__no_pages),

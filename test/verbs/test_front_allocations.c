@@ -191,6 +191,18 @@ static void wait_for(unsigned count)
     assert_int_equal(count, 0);
 }
 
+/* Kept until the state is RTS again. */
+static void post_in_sqd(void)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+    if (!is_done(ibv_modify_qp(made.ud, &attr, IBV_QP_STATE)))
+        return;
+    for (unsigned i = 0; i < 2; i++)
+        (void)post(made.ud, IBV_WR_SEND, 900);
+    attr.qp_state = IBV_QPS_RTS;
+    (void)is_done(ibv_modify_qp(made.ud, &attr, IBV_QP_STATE));
+}
+
 static void communicate(void)
 {
     static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
@@ -199,9 +211,11 @@ static void communicate(void)
         return;
     (void)is_done(ibv_req_notify_cq(made.cq, 0));
     post_receives();
-    if (make_ud_ready())
+    if (make_ud_ready()) {
         for (unsigned i = 0; i < 3; i++)
             (void)post(made.ud, IBV_WR_SEND, 900);
+        post_in_sqd();
+    }
     if (make_rc_ready(0) && make_rc_ready(1))
         for (unsigned i = 0; i < 3; i++)
             posted += post(made.rc[0], opcodes[i], 900);
