@@ -169,7 +169,6 @@ static void post(struct input *in)
     struct ibv_sge sge = {.addr = (uintptr_t)w.local};
     const uint32_t whom = take(in, 1);
     struct diwarp_send_wr wr = {.wr = {.sg_list = &sge, .num_sge = 1}, .ah = w.ahs[whom % PEERS]};
-
     wr.wr.opcode = opcodes[take(in, 1) % 8];
     wr.wr.send_flags = take(in, 1) << 1;
     wr.wr.send_flags |= (wr.wr.send_flags & 0x80 ? (unsigned)DIWARP_SEND_HOLD : 0) |
@@ -195,7 +194,6 @@ static uint32_t known_id(struct input *in)
     uint32_t byte = take(in, 1);
     const uint32_t last = w.rd ? w.rd->records.next_id : dw_ud_qp_of(w.qp)->reads.last_id;
     const uint32_t id = byte & 0x40 ? last - (byte & 3) : byte & 0x3f;
-
     return (byte & 0x80 ? DW_RECORD_ID_FROM_SOURCE : 0) | (id & 0x7fffffff);
 }
 
@@ -203,7 +201,6 @@ static struct dw_record *known_sink(unsigned rank, uint32_t id)
 {
     struct diwarp_name name = {.job = JOB, .rank = rank};
     const struct dw_handle *handle = w.rd ? dw_handle_find(&w.rd->handles, name) : NULL;
-
     const struct dw_peer *peer = handle ? dw_handle_peer(handle) : NULL;
     return peer ? dw_sink_of(&peer->records, id) : NULL;
 }
@@ -227,7 +224,6 @@ static size_t put_request(struct input *in, unsigned rank, uint8_t opcode, uint8
     struct dw_read_request read = {.sink_stag = 1, .sink_to = 0};
     struct dw_atomic_request atomic = {.add_swap = 1, .add_swap_mask = UINT64_MAX};
     uint32_t id = known_id(in);
-
     if (opcode == DW_RDMAP_READ_REQUEST) {
         known_place(in, rank, UINT32_MAX, &read.source_stag, &read.source_to);
         read.record_id = id;
@@ -248,7 +244,6 @@ static size_t put_control(struct input *in, unsigned rank, uint8_t *buf)
 {
     static const uint8_t release[DIWARP_RELEASE_MAX_BYTES];
     struct dw_record_control control = {.id = known_id(in), .release = release};
-
     control.kind = (uint8_t)(1 + take(in, 1) % 4);
     switch (control.kind) {
     case DW_RECORD_OPEN:
@@ -278,7 +273,6 @@ static size_t put_write_record(struct input *in, unsigned rank, struct dw_ddp_he
 {
     uint32_t id = known_id(in), offset = take(in, 2), total = take(in, 2);
     const struct dw_record *sink = known_sink(rank, id);
-
     const struct dw_ud_read *read = w.rd ? NULL : dw_map_get(&dw_ud_qp_of(w.qp)->reads.by_id, id);
     if (read && !(total & 1)) {
         total = read->total;
@@ -337,17 +331,13 @@ static uint32_t put_segment(struct input *in, unsigned rank, uint8_t *buf)
                                       DW_RDMAP_WRITE_RECORD,   DW_RDMAP_READ_REQUEST,
                                       DW_RDMAP_ATOMIC_REQUEST, DW_RDMAP_ATOMIC_RESPONSE,
                                       DW_RDMAP_RECORD_CONTROL};
-    static const uint8_t rare[] = {DW_RDMAP_SEND_SE,         DW_RDMAP_SEND_SE_IMM,
-                                   DW_RDMAP_SEND_INVALIDATE, DW_RDMAP_SEND_SE_INVALIDATE,
-                                   DW_RDMAP_IMMEDIATE,       DW_RDMAP_IMMEDIATE_SE};
     uint32_t choice = take(in, 1);
-    const uint8_t opcode = (choice & 7) < 7 ? opcodes[choice & 7] : rare[take(in, 1) % 6];
+    const uint8_t opcode = (choice & 7) < 7 ? opcodes[choice & 7] : take(in, 1) & 0xf;
     struct dw_ddp_header ddp = {.opcode = opcode, .last = choice & 8};
     uint8_t head[DW_RECORD_STATUS_BYTES(4) + DIWARP_RELEASE_MAX_BYTES];
     w.room = 0;
     size_t head_bytes = put_head(in, rank, &ddp, head);
     size_t n = DW_SEGMENT_LEN_BYTES + dw_ddp_put(buf + DW_SEGMENT_LEN_BYTES, &ddp);
-
     memcpy(buf + n, head, head_bytes);
     n += head_bytes;
     if (choice & 0x10) { /* payload, or bytes left over */

@@ -233,13 +233,10 @@ static void on_told(struct sim_node *node, const struct diwarp_wc *wc)
 {
     struct sim_world *world = node->world;
     struct sim_rd_op *op = op_of(rd_of(world), wc->wc.imm_data);
-    if (!op || op->kind != SIM_RD_WRITE || !op->imm || op->delivered || op->target != node->index ||
-        op->node != wc->src.rank) {
+    if (op && op->target == node->index && op->node == wc->src.rank)
+        sim_rd_check_told(rd_of(world), op, wc);
+    else
         sim_fail(world, "node %u: told of a wrong write (id %u)", node->index, wc->wc.imm_data);
-        return;
-    }
-    op->delivered = true;
-    sim_rd_check_done(rd_of(world), op, wc);
 }
 
 static void on_release(struct sim_node *node, const struct diwarp_wc *wc)

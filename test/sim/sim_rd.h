@@ -98,6 +98,8 @@ bool sim_rd_auth_run(uint64_t seed, char *failure, size_t failure_bytes);
 void sim_rd_judge(struct sim_rd *rd);
 /* What a success promises holds when it is told, not only in the end. */
 void sim_rd_check_done(struct sim_rd *rd, const struct sim_rd_op *op, const struct diwarp_wc *wc);
+/* That its target is told of it, once, and not before it is there. */
+void sim_rd_check_told(struct sim_rd *rd, struct sim_rd_op *op, const struct diwarp_wc *wc);
 /* Whether what was posted before a fence has come before this Send, which was posted since. */
 void sim_rd_check_fences(struct sim_rd *rd, const struct sim_rd_op *op);
 

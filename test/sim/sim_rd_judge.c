@@ -132,6 +132,14 @@ void sim_rd_check_done(struct sim_rd *rd, const struct sim_rd_op *op, const stru
         sim_check(&rd->world, sim_pattern_matches(op->id, 0, written, op->bytes));
 }
 
+void sim_rd_check_told(struct sim_rd *rd, struct sim_rd_op *op, const struct diwarp_wc *wc)
+{
+    op_check(rd, op, op->kind == SIM_RD_WRITE && op->imm && !op->delivered);
+    op_check(rd, op, wc->wc.wc_flags == IBV_WC_WITH_IMM);
+    op->delivered = true;
+    sim_rd_check_done(rd, op, wc);
+}
+
 void sim_rd_check_fences(struct sim_rd *rd, const struct sim_rd_op *op)
 {
     bool fenced = false;

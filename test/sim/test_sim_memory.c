@@ -64,6 +64,14 @@ static void poll_cq__overrun_when_it_cannot_grow(void **state)
     fixture_close(f);
 }
 
+/* A request of node 0 for memory of node 1. */
+static void post_record(struct fixture *f, enum ibv_wr_opcode opcode, uint8_t *local,
+                        uint8_t *remote)
+{
+    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
+    assert_int_equal(fixture_post(f, 0, 1, 1, opcode, 0, local, RECORD_BYTES, mr), 0);
+}
+
 /* The data is there, but the source cannot be told: a success, and a peer that is gone. */
 static void read__complete__cannot_tell_the_source(void **state)
 {
@@ -72,8 +80,7 @@ static void read__complete__cannot_tell_the_source(void **state)
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     f->config.device.peer_timeout_ns = SECOND;
     fixture_open(f);
-    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
-    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    post_record(f, IBV_WR_RDMA_READ, local, remote);
     no_malloc_of_bytes = sizeof(struct dw_work);
     for (unsigned i = 0; i < 1000 && !fixture_count(f, 0, DIWARP_WC_PEER_GONE); i++)
         (void)sim_world_step(&f->world);
@@ -104,9 +111,7 @@ static void write_imm__complete__cannot_tell_the_target(void **state)
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     fixture_open(f);
     f->world.net.filter = no_more_works;
-    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
-    assert_int_equal(
-        fixture_post(f, 0, 1, 1, IBV_WR_RDMA_WRITE_WITH_IMM, 0, local, RECORD_BYTES, mr), 0);
+    post_record(f, IBV_WR_RDMA_WRITE_WITH_IMM, local, remote);
     fixture_run(f, 2 * SECOND);
     assert_int_equal(fixture_post(f, 0, 1, 2, IBV_WR_RDMA_WRITE_WITH_IMM, 0, NULL, 0, NULL),
                      -ENOMEM);
@@ -176,8 +181,7 @@ static void read__no_memory_for_the_map(void **state)
     uint8_t *local = fixture_payload(1, RECORD_BYTES), *remote = fixture_payload(2, RECORD_BYTES);
     fixture_open(f);
     f->world.net.filter = lose_every_other;
-    struct diwarp_mr *mr = fixture_reg(f, 1, remote, RECORD_BYTES);
-    assert_int_equal(fixture_post(f, 0, 1, 1, IBV_WR_RDMA_READ, 0, local, RECORD_BYTES, mr), 0);
+    post_record(f, IBV_WR_RDMA_READ, local, remote);
     no_malloc_of_bytes = 16 * sizeof(struct dw_range); /* the first list that is not in place */
     sim_world_run_for(&f->world, 10 * MS);
     assert_true(sim_counters(&f->world, 0)->drop_no_buffer > 10);
