@@ -89,6 +89,12 @@ bool dw_datagrams_receive_group(struct dw_datagrams *datagrams, const struct dw_
                                 uint64_t now_ns);
 /* Whether a datagram is what its sender sealed; if not, or malformed, it is counted. */
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival);
+/* It was part of a message, so its sender had a train to send, unless two were too long for one. */
+static inline void dw_datagrams_on_part(struct dw_datagrams *datagrams,
+                                        const struct dw_arrival *arrival)
+{
+    datagrams->llp->trains |= arrival->len <= DW_LLP_SLOT_BYTES / 2;
+}
 /* The exit, of datagrams that are sealed; sets total_bytes and ecn. As send() of the LLP. */
 int dw_datagrams_send(struct dw_datagrams *datagrams, struct dw_llp_train *train);
 /* Datagrams of a train, if each has so many bytes. */

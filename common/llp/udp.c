@@ -192,12 +192,13 @@ static bool switch_gro_on(const struct dw_udp *udp)
     return true;
 }
 
-/* A socket that may receive trains takes longer for every datagram, so it may only once they seem
- * to come: until then the kernel cuts them up, and they arrive as datagrams alike, back to back. */
+/* A socket that may receive trains takes longer for every datagram, so it may only once they come.
+ * Until then the kernel cuts them up: whole messages arrive as datagrams alike, back to back, parts
+ * of one are seen by who reads them. */
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 {
     const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;
-    if (fits && bytes == udp->before_bytes) {
+    if (udp->llp.trains || (fits && bytes == udp->before_bytes)) {
         udp->gro_allowed = false;
         udp->llp.gro = switch_gro_on(udp);
     }

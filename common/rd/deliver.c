@@ -145,6 +145,7 @@ static struct dw_assembly *begin(const struct dw_incoming *in)
     }
     if (!assembly)
         return NULL;
+    dw_datagrams_on_part(&rd->port->datagrams, in->arrival);
     rd->assembly_count++;
     *assembly = (struct dw_assembly){
         .mapped_bytes = assembly_bytes(rd),

@@ -174,6 +174,8 @@ void dw_ud_take(void *state, struct diwarp_qp *qp, const struct dw_arrival *arri
     while (source &&
            dw_segment_next(counters, arrival->segments, arrival->segments_len, &offset, &segment)) {
         uint64_t *wrong = &counters->drop_header;
+        if (!segment.ddp.last)
+            dw_datagrams_on_part(&qp->port->datagrams, arrival);
         if (arrival->group && !dw_window_admits(arrival->window, &segment.ddp))
             wrong = &counters->drop_stag;
         else if (dw_rdmap_is_send(segment.ddp.opcode))

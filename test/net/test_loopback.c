@@ -279,6 +279,42 @@ static void rd__sends_of_several_datagrams__take_no_new_memory(void **state)
     pair_close(&pair);
 }
 
+static void send_in_turn(struct pair *pair, uint32_t bytes)
+{
+    const unsigned recvs = pair->b->recvs;
+    assert_int_equal(post(&pair->a, pair->ab, IBV_WR_SEND, source, bytes, 0, 0, NULL, 0), 0);
+    RUN_UNTIL(pair->b->recvs == recvs + 1, &pair->a, pair->b);
+}
+
+static bool uses_gro(const struct node *node)
+{
+    struct diwarp_qp_info info;
+    diwarp_query_qp(node->qp, &info);
+    return info.gro;
+}
+
+/* Its two datagrams are the train of a sender with GSO; small messages in turn are none. */
+static void rd__a_message_of_two_datagrams__brings_gro_into_use(void **state)
+{
+    (void)state;
+    struct pair pair = {.attr = loopback_attr(0)};
+    pair.attr.datagram_max_bytes = 1472;
+    pair.attr.gro = DIWARP_ON;
+    pair_open(&pair);
+    const bool possible = uses_gro(pair.b);
+    pair_close(&pair);
+    pair.attr.gro = DIWARP_AUTO;
+    pair_open(&pair);
+    send_in_turn(&pair, 700);
+    send_in_turn(&pair, 700);
+    assert_false(uses_gro(pair.b));
+    send_in_turn(&pair, 2048);
+    send_in_turn(&pair, 8);
+    assert_int_equal(uses_gro(pair.b), possible);
+    assert_false(uses_gro(&pair.a));
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +324,7 @@ int main(void)
         cmocka_unit_test(rd__everything_to_itself),
         cmocka_unit_test(rd__everything_with_a_small_window),
         cmocka_unit_test(rd__sends_of_several_datagrams__take_no_new_memory),
+        cmocka_unit_test(rd__a_message_of_two_datagrams__brings_gro_into_use),
     };
 
     return cmocka_run_group_tests_name("loopback", tests, NULL, NULL);
