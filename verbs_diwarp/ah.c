@@ -113,6 +113,19 @@ static bool has_source(const struct dv_context *context, const struct ibv_ah_att
     return attr->port_num == 1 && attr->is_global && attr->grh.sgid_index < context->gid_count;
 }
 
+struct ibv_ah_attr dv_ah_global(struct ibv_context *context, const struct ibv_ah_attr *attr)
+{
+    const struct dv_context *own = dv_context_of(context);
+    struct ibv_ah_attr global = *attr;
+    if (attr->is_global || !attr->dlid || !dv_lid(own))
+        return global;
+    global.is_global = 1;
+    global.grh = (struct ibv_global_route){.dgid = dv_gid_of(&own->gids[0]), .hop_limit = 64};
+    global.grh.dgid.raw[14] = (uint8_t)(attr->dlid >> 8);
+    global.grh.dgid.raw[15] = (uint8_t)attr->dlid;
+    return global;
+}
+
 bool dv_ah_is_good(struct ibv_context *ibv_context, const struct ibv_ah_attr *attr)
 {
     const struct dv_context *context = dv_context_of(ibv_context);
@@ -126,14 +139,15 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (dv_is_gone(pd->context))
         return dv_fail(EINVAL);
     struct dv_context *context = dv_context_of(pd->context);
-    if (!dv_ah_is_good(pd->context, attr) &&
-        !(has_source(context, attr) && dv_is_group(context, &attr->grh.dgid)))
+    const struct ibv_ah_attr global = dv_ah_global(pd->context, attr);
+    if (!dv_ah_is_good(pd->context, &global) &&
+        !(has_source(context, &global) && dv_is_group(context, &global.grh.dgid)))
         return dv_fail(EINVAL);
     struct dv_ah *ah = calloc(1, sizeof *ah);
     if (!ah)
         return dv_fail(ENOMEM);
     ah->ah = (struct ibv_ah){.context = pd->context, .pd = pd};
-    ah->attr = *attr;
+    ah->attr = global;
     dv_lock(context);
     ((struct dv_pd *)pd)->users++;
     dv_unlock(context);

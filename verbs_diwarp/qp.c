@@ -339,8 +339,6 @@ static void take_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, in
         to->rq_psn = from->rq_psn;
     if (mask & IBV_QP_ACCESS_FLAGS)
         to->qp_access_flags = from->qp_access_flags;
-    if (mask & IBV_QP_AV)
-        to->ah_attr = from->ah_attr;
     if (mask & IBV_QP_PATH_MTU)
         to->path_mtu = from->path_mtu;
     if (mask & IBV_QP_DEST_QPN)
@@ -391,14 +389,17 @@ static int modify(struct dv_qp *qp, const struct ibv_qp_attr *attr, int mask)
     const struct ibv_qp *ibv_qp = dv_ibv_qp(qp);
     const enum ibv_qp_state from = qp->attr.qp_state;
     const enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    const struct ibv_ah_attr av =
+        mask & IBV_QP_AV ? dv_ah_global(ibv_qp->context, &attr->ah_attr) : qp->attr.ah_attr;
     if ((mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from) ||
-        (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &attr->ah_attr)) ||
+        (mask & IBV_QP_AV && !dv_ah_is_good(ibv_qp->context, &av)) ||
         (mask & IBV_QP_AV && from == IBV_QPS_SQD &&
-         !dv_is_same_gid(&attr->ah_attr.grh.dgid, &qp->attr.ah_attr.grh.dgid)) ||
+         !dv_is_same_gid(&av.grh.dgid, &qp->attr.ah_attr.grh.dgid)) ||
         !are_values(attr, mask) || !dv_states_allow(ibv_qp->qp_type, from, to, mask))
         return EINVAL;
     const struct ibv_qp_attr before = qp->attr;
     take_attr(&qp->attr, attr, mask);
+    qp->attr.ah_attr = av;
     const int rc = change_state(qp, to);
     if (rc) {
         const enum ibv_qp_state state = qp->attr.qp_state;

@@ -54,6 +54,12 @@ static bool is_own(const struct dv_context *context, const union ibv_gid *gid)
     return own;
 }
 
+uint16_t dv_lid(const struct dv_context *context)
+{
+    const union ibv_gid gid = dv_gid_of(&context->gids[0]);
+    return dv_is_ipv4(&gid) ? (uint16_t)word_of(gid.raw + 12) : 0;
+}
+
 /* Within our host, by all of that family that leads there. */
 static void add_own_interfaces(const struct dv_context *context, uint8_t family,
                                struct diwarp_address *address)
@@ -223,6 +229,7 @@ static int query_port(const struct dv_context *context, uint8_t port_num,
         .port_cap_flags = IBV_PORT_CM_SUP,
         .max_msg_sz = 1u << 30,
         .pkey_tbl_len = 1,
+        .lid = dv_lid(context),
         .max_vl_num = 1,
         .active_width = 2, /* 4 lanes */
         .active_speed = 4, /* of 10 Gb/s */

@@ -18,6 +18,9 @@ struct diwarp_address dv_address_of(const struct dv_context *context, const unio
 /* The GID that such a process is seen by: src_ip as in diwarp_wc. */
 union ibv_gid dv_gid_of_source(const struct dv_context *context, struct diwarp_name name,
                                const uint8_t src_ip[16]);
+/* The last 16 bits of the IPv4 address that is the first GID, for programs that know InfiniBand
+ * alone; 0: there is none. */
+uint16_t dv_lid(const struct dv_context *context);
 /* The index of our GID that is likeliest to be spoken to from there. */
 unsigned dv_gid_index_towards(const struct dv_context *context, const union ibv_gid *gid);
 /* -1: it is none of ours. */

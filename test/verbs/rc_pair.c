@@ -70,11 +70,12 @@ void pair_init(struct ibv_qp *qp, unsigned access)
 
 static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
-                               .path_mtu = IBV_MTU_1024,
-                               .dest_qp_num = other,
-                               .max_dest_rd_atomic = 1,
-                               .ah_attr = {.port_num = 1, .is_global = 1}};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = other,
+        .max_dest_rd_atomic = 1,
+        .ah_attr = {.port_num = 1, .is_global = !pair->lid, .dlid = pair->lid}};
     attr.ah_attr.grh.dgid = pair->gid;
     attr.ah_attr.grh.sgid_index = pair->gid_index;
     attr.min_rnr_timer = pair->min_rnr_timer;

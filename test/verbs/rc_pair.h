@@ -18,6 +18,7 @@ struct pair {
     struct ibv_mr *mr;
     union ibv_gid gid; /* of both, at that index */
     uint8_t gid_index;
+    uint16_t lid;                     /* not 0: instead of the GID */
     uint8_t rnr_retry, min_rnr_timer; /* of both: for ever; 10 us */
     uint8_t timeout;                  /* likewise; 0: for ever */
     _Alignas(8) uint8_t memory[2][1 << 16];

@@ -195,6 +195,61 @@ static void rc__connects_by_each_gid(void **state)
     }
 }
 
+static uint16_t lid_of(struct ibv_context *context)
+{
+    struct ibv_port_attr port;
+    assert_int_equal(ibv_query_port(context, 1, &port), 0);
+    return port.lid;
+}
+
+/* As programs of InfiniBand do that know no GIDs. Without IPv4 there are no LIDs. */
+static void ud__goes_by_the_lid(void **state)
+{
+    (void)state;
+    struct end *end = open_end(8);
+    union ibv_gid gids[MAX_GIDS];
+    const int count = gids_of(end->context, gids);
+    const struct ibv_grh *grh = (const struct ibv_grh *)(const void *)(end->memory + 1024);
+    const uint16_t lid = lid_of(end->context);
+    struct ibv_ah_attr attr = {.port_num = 1, .dlid = lid};
+    assert_true(count > 0);
+    assert_int_equal(lid, is_ipv4(gids) ? gids[0].raw[14] << 8 | gids[0].raw[15] : 0);
+    make_ready(end);
+    for (int turn = 0; turn < 2 && lid; turn++) {
+        struct ibv_ah *ah = ibv_create_ah(end->pd, &attr);
+        assert_non_null(ah);
+        assert_int_equal(post_recv(end, 3, 1024, 1024), 0);
+        assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
+        assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+        const struct ibv_wc wc = take(end->recv_cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_memory_equal(&grh->sgid, gids, sizeof *gids);
+        assert_int_equal(ibv_destroy_ah(ah), 0);
+        attr.dlid = wc.slid; /* the way back */
+    }
+    attr.dlid = lid ? 0 : 1;
+    assert_null(ibv_create_ah(end->pd, &attr));
+    assert_int_equal(errno, EINVAL);
+    close_end(end);
+}
+
+static void rc__connects_by_the_lid(void **state)
+{
+    (void)state;
+    struct pair *pair = pair_open(false);
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    pair->lid = lid_of(pair->context);
+    pair_connect(pair, ALL_ACCESS); /* by the first GID, if there is no LID */
+    pair_receive(pair, 1, 4);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 100);
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_done(pair->recv_cq[1], 4, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_query_qp(pair->qp[0], &attr, IBV_QP_AV, &init), 0);
+    assert_int_equal(attr.ah_attr.dlid, pair->lid);
+    pair_close(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +259,8 @@ int main(void)
         cmocka_unit_test(mcast__goes_by_each_gid),
         cmocka_unit_test(ah__of_no_host_is_refused),
         cmocka_unit_test(rc__connects_by_each_gid),
+        cmocka_unit_test(ud__goes_by_the_lid),
+        cmocka_unit_test(rc__connects_by_the_lid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
