@@ -166,6 +166,13 @@ static inline void node_poll(struct node *node)
         node_take(node, &wc[i]);
 }
 
+static inline bool node_uses_gro(const struct node *node)
+{
+    struct diwarp_qp_info info;
+    diwarp_query_qp(node->qp, &info);
+    return info.gro;
+}
+
 /* Runs the nodes until the truth holds; fails the test when it never does. */
 #define RUN_UNTIL(truth, ...)                                               \
     do {                                                                    \

@@ -286,13 +286,6 @@ static void send_in_turn(struct pair *pair, uint32_t bytes)
     RUN_UNTIL(pair->b->recvs == recvs + 1, &pair->a, pair->b);
 }
 
-static bool uses_gro(const struct node *node)
-{
-    struct diwarp_qp_info info;
-    diwarp_query_qp(node->qp, &info);
-    return info.gro;
-}
-
 /* Its two datagrams are the train of a sender with GSO; small messages in turn are none. */
 static void rd__a_message_of_two_datagrams__brings_gro_into_use(void **state)
 {
@@ -301,17 +294,17 @@ static void rd__a_message_of_two_datagrams__brings_gro_into_use(void **state)
     pair.attr.datagram_max_bytes = 1472;
     pair.attr.gro = DIWARP_ON;
     pair_open(&pair);
-    const bool possible = uses_gro(pair.b);
+    const bool possible = node_uses_gro(pair.b);
     pair_close(&pair);
     pair.attr.gro = DIWARP_AUTO;
     pair_open(&pair);
     send_in_turn(&pair, 700);
     send_in_turn(&pair, 700);
-    assert_false(uses_gro(pair.b));
+    assert_false(node_uses_gro(pair.b));
     send_in_turn(&pair, 2048);
     send_in_turn(&pair, 8);
-    assert_int_equal(uses_gro(pair.b), possible);
-    assert_false(uses_gro(&pair.a));
+    assert_int_equal(node_uses_gro(pair.b), possible);
+    assert_false(node_uses_gro(&pair.a));
     pair_close(&pair);
 }
 

@@ -86,6 +86,27 @@ static void ud_send__of_one_and_many_datagrams(void **state)
     }
 }
 
+/* See rd__a_message_of_two_datagrams__brings_gro_into_use. */
+static void ud_send__of_two_datagrams__brings_gro_into_use(void **state)
+{
+    (void)state;
+    struct pair pair;
+    struct diwarp_device_attr attr = loopback_attr(3);
+    struct diwarp_qp_attr qp_attr = qp_attr_of(DIWARP_QPT_UD);
+    struct node always;
+    attr.gro = DIWARP_ON;
+    node_open(&always, &attr, &qp_attr);
+    pair_open(&pair, 1472, 100 * MS);
+    check_send(&pair, 1000, 1);
+    assert_false(node_uses_gro(&pair.b));
+    check_send(&pair, 2000, 2);
+    check_send(&pair, 8, 3);
+    assert_int_equal(node_uses_gro(&pair.b), node_uses_gro(&always));
+    pair_close(&pair);
+    node_destroy_qp(&always);
+    node_close(&always);
+}
+
 static void ud_send__into_a_receive_that_is_too_short(void **state)
 {
     (void)state;
@@ -390,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ud_send__of_one_and_many_datagrams),
+        cmocka_unit_test(ud_send__of_two_datagrams__brings_gro_into_use),
         cmocka_unit_test(ud_send__into_a_receive_that_is_too_short),
         cmocka_unit_test(ud_send__without_a_receive_is_dropped),
         cmocka_unit_test(ud_recv__posts_are_bounded_and_checked),
