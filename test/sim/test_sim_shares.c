@@ -213,12 +213,14 @@ static bool deliver_in(struct fixture *f, unsigned from, bool in_order, uint32_t
                        bool last)
 {
     static const uint8_t payload[PIECE];
+    const struct dw_arrival arrival = {.len = PIECE};
     const struct dw_incoming in = {
         .peer = dw_peer_wake(sim_handle(&f->world.nodes[HERE], from)),
         .ends = {.qp = f->world.nodes[HERE].qp, .qpns = {1, 1}},
         .segment = {.ddp = {.opcode = DW_RDMAP_SEND, .msn = msn, .mo = at, .last = last},
                     .payload = payload,
                     .bytes = PIECE},
+        .arrival = &arrival,
         .in_order = in_order,
         .sequenced = true,
     };
