@@ -98,7 +98,7 @@ static void deliver(struct dv_context *context, const struct diwarp_wc *done)
     wc.byte_len += DV_GRH_BYTES;
     wc.wc_flags = IBV_WC_GRH | (wc.wc_flags & ~(unsigned)DIWARP_WC_SOLICITED);
     wc.imm_data = htonl(done->wc.imm_data);
-    wc.slid = dv_lid(context) ? (uint16_t)done->src.job : 0; /* dv_name_of() */
+    wc.slid = dv_lid_of_source(context, done->src);
     wc.wr_id = recv->wr_id;
     if (srq)
         (void)dv_srq_release(srq, done->wc.wr_id);

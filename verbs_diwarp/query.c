@@ -60,6 +60,12 @@ uint16_t dv_lid(const struct dv_context *context)
     return dv_is_ipv4(&gid) ? (uint16_t)word_of(gid.raw + 12) : 0;
 }
 
+/* Its name tells that address. */
+uint16_t dv_lid_of_source(const struct dv_context *context, struct diwarp_name name)
+{
+    return dv_lid(context) ? (uint16_t)name.job : 0;
+}
+
 /* Within our host, by all of that family that leads there. */
 static void add_own_interfaces(const struct dv_context *context, uint8_t family,
                                struct diwarp_address *address)

@@ -21,6 +21,8 @@ union ibv_gid dv_gid_of_source(const struct dv_context *context, struct diwarp_n
 /* The last 16 bits of the IPv4 address that is the first GID, for programs that know InfiniBand
  * alone; 0: there is none. */
 uint16_t dv_lid(const struct dv_context *context);
+/* Of a process with that name, likewise. */
+uint16_t dv_lid_of_source(const struct dv_context *context, struct diwarp_name name);
 /* The index of our GID that is likeliest to be spoken to from there. */
 unsigned dv_gid_index_towards(const struct dv_context *context, const union ibv_gid *gid);
 /* -1: it is none of ours. */

@@ -89,11 +89,12 @@ bool dw_datagrams_receive_group(struct dw_datagrams *datagrams, const struct dw_
                                 uint64_t now_ns);
 /* Whether a datagram is what its sender sealed; if not, or malformed, it is counted. */
 bool dw_datagrams_open(struct dw_datagrams *datagrams, struct dw_arrival *arrival);
-/* It was part of a message, so its sender had a train to send, unless two were too long for one. */
+/* It was part of a message, so its sender had a train to send, unless two were too long for one. A
+ * group's socket takes none. */
 static inline void dw_datagrams_on_part(struct dw_datagrams *datagrams,
                                         const struct dw_arrival *arrival)
 {
-    datagrams->llp->trains |= arrival->len <= DW_LLP_SLOT_BYTES / 2;
+    datagrams->llp->trains |= !arrival->group && arrival->len <= DW_LLP_SLOT_BYTES / 2;
 }
 /* The exit, of datagrams that are sealed; sets total_bytes and ecn. As send() of the LLP. */
 int dw_datagrams_send(struct dw_datagrams *datagrams, struct dw_llp_train *train);

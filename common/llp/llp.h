@@ -92,7 +92,7 @@ struct dw_llp {
     uint32_t sndbuf_bytes;
     bool gso;    /* off after a fallback that holds for every destination */
     bool gro;    /* AUTO: on once trains come */
-    bool trains; /* whoever receives has found that they do */
+    bool trains; /* set by who reads what recv() brings: there were parts of a train */
     bool told;   /* there may be messages of ICMP for icmp() */
     bool marked; /* what recv() brought last had met congestion (RFC 3168) */
 };

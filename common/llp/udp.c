@@ -193,8 +193,8 @@ static bool switch_gro_on(const struct dw_udp *udp)
 }
 
 /* A socket that may receive trains takes longer for every datagram, so it may only once they come.
- * Until then the kernel cuts them up: whole messages arrive as datagrams alike, back to back, parts
- * of one are seen by who reads them. */
+ * Until then the kernel cuts them up: trains of whole messages arrive as datagrams alike, back to
+ * back; those of one message's parts are told by who reads them (llp.trains). */
 static void gro_on_received(struct dw_udp *udp, uint32_t bytes)
 {
     const bool fits = bytes >= GRO_MIN_BYTES && bytes <= DW_LLP_SLOT_BYTES / 2;

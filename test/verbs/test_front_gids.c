@@ -51,6 +51,18 @@ static struct ibv_ah *ah_to(struct end *end, uint8_t index, const union ibv_gid 
     return ibv_create_ah(end->pd, &attr);
 }
 
+/* The receive of what is sent there, whose GRH is at 1024. */
+static struct ibv_wc sent_by(struct end *end, struct ibv_ah *ah)
+{
+    assert_non_null(ah);
+    assert_int_equal(post_recv(end, 3, 1024, 1024), 0);
+    assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
+    assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
+    const struct ibv_wc wc = take(end->recv_cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    return wc;
+}
+
 /* What is sent by a GID of a family comes from one of that family, and to one, which is its own
  * where it has but one. */
 static void ud__goes_by_each_gid(void **state)
@@ -63,12 +75,7 @@ static void ud__goes_by_each_gid(void **state)
     make_ready(end);
     for (int i = 0; i < count; i++) {
         struct ibv_ah *ah = ah_to(end, (uint8_t)i, &gids[i]);
-        assert_non_null(ah);
-        assert_int_equal(post_recv(end, 3, 1024, 1024), 0);
-        assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
-        assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
-        struct ibv_wc wc = take(end->recv_cq);
-        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        struct ibv_wc wc = sent_by(end, ah);
         assert_int_equal(wc.byte_len, BYTES + sizeof *grh);
         assert_int_equal(is_ipv4(&grh->sgid), is_ipv4(&gids[i]));
         assert_int_equal(is_ipv4(&grh->dgid), is_ipv4(&gids[i]));
@@ -217,12 +224,7 @@ static void ud__goes_by_the_lid(void **state)
     make_ready(end);
     for (int turn = 0; turn < 2 && lid; turn++) {
         struct ibv_ah *ah = ibv_create_ah(end->pd, &attr);
-        assert_non_null(ah);
-        assert_int_equal(post_recv(end, 3, 1024, 1024), 0);
-        assert_int_equal(post_send(end, ah, QKEY, end->mr->lkey), 0);
-        assert_int_equal(take(end->send_cq).status, IBV_WC_SUCCESS);
-        const struct ibv_wc wc = take(end->recv_cq);
-        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        const struct ibv_wc wc = sent_by(end, ah);
         assert_memory_equal(&grh->sgid, gids, sizeof *gids);
         assert_int_equal(ibv_destroy_ah(ah), 0);
         attr.dlid = wc.slid; /* the way back */
