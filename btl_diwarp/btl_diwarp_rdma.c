@@ -7,9 +7,10 @@
  * needs to hear of the end of the read anyway, in record-complete, so the FIN rides there: it is
  * captured (btl_diwarp_send.c) and unpacked as a receive at the source (btl_diwarp_rd.c).
  *
- * osc/rdma registers nothing for windows that this process has mapped (its own, or shared within
- * the host), yet sends compare-and-swap on them here, without a remote handle and with an address
- * of this process. Those are done at once, by the CPU: the same atomics that targets execute.
+ * Where other hosts have a part in a window, osc/rdma reaches its own memory here, too, through the
+ * endpoint of this process; and for windows shared within the host, for which it registers nothing,
+ * it sends compare-and-swap without a remote handle, with an address of this process. Both are done
+ * at once, by the CPU, with the same atomics that targets execute.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -201,12 +202,30 @@ static int start(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_ar
     return rc == -EHOSTUNREACH ? lost(module, args) : OPAL_ERROR;
 }
 
+static bool is_own(const struct mca_btl_diwarp_rdma_args *args)
+{
+    return OPAL_UNLIKELY(args->endpoint->proc == opal_proc_local_get());
+}
+
+static int done(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args, int rc)
+{
+    args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
+                 args->cbdata, rc);
+    return OPAL_SUCCESS;
+}
+
 static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_args *args,
                     size_t size, enum ibv_wr_opcode opcode)
 {
     const struct ibv_send_wr wr = {
         .opcode = opcode,
         .wr.rdma = {.remote_addr = args->remote_address, .rkey = stag_of(args->remote_handle)}};
+    void *mapped = (void *)(uintptr_t)args->remote_address;
+    if (is_own(args)) {
+        (void)(opcode == IBV_WR_RDMA_READ ? memmove(args->local_address, mapped, size)
+                                          : memmove(mapped, args->local_address, size));
+        return done(btl, args, OPAL_SUCCESS);
+    }
     return start(btl, args, size, &wr);
 }
 
@@ -243,25 +262,25 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
                                                  .swap = swap,
                                                  .rkey = stag_of(args->remote_handle)}};
     uint64_t *mapped = (uint64_t *)(uintptr_t)args->remote_address;
-    if (OPAL_LIKELY(args->remote_handle)) {
+    if (OPAL_LIKELY(args->remote_handle) && !is_own(args)) {
         const int rc = start(btl, args, sizeof swap, &wr);
         if (OPAL_LIKELY(rc != OPAL_ERR_UNREACH))
             return rc;
         /* If this returned an error, osc/rdma would abort on unlocking, or await the callback. */
         set_failed_result(&wr, args->local_address);
-        args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
-                     args->cbdata, rc);
-        return OPAL_SUCCESS;
+        return done(btl, args, rc);
     }
+    /* Who locks a word of its own over and over would else poll with the lock held alone, and the
+     * swaps of others never find it free. */
+    if (args->remote_handle)
+        (void)mca_btl_diwarp_progress((struct mca_btl_diwarp_module *)btl);
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         compare_add = __atomic_fetch_add(mapped, compare_add, __ATOMIC_SEQ_CST);
     else
         (void)__atomic_compare_exchange_n(mapped, &compare_add, swap, false, __ATOMIC_SEQ_CST,
                                           __ATOMIC_SEQ_CST);
     memcpy(args->local_address, &compare_add, sizeof compare_add); /* what it was */
-    args->cbfunc(btl, args->endpoint, args->local_address, args->local_handle, args->cbcontext,
-                 args->cbdata, OPAL_SUCCESS);
-    return OPAL_SUCCESS;
+    return done(btl, args, OPAL_SUCCESS);
 }
 
 /* osc/rdma asks for whatever it can use; at NOT_SUPPORTED it takes another way, at others it asks

@@ -382,6 +382,32 @@ static void test_swaps_fill_buffer(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* A rank that locks its own window until another has written there lets that one in between. Its
+ * own locks take no datagrams: rank 0 has those that all need, too. */
+static void test_own_lock(struct window *w, struct mt_pvar_set *pvars)
+{
+    enum { LOCKS = 200, COUNTER = 7 };
+    const uint64_t mine = 1 + (uint64_t)mt.rank, wanted = 1 + (uint64_t)previous_rank;
+    const bool counts = mt.rank == 0 && pvars->count > 0;
+    uint64_t sent;
+
+    mt_phase("%s window, locked by its owner", flavor_names[w->flavor]);
+    zero_counters(w);
+    sent = counts ? mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs") : 0;
+    for (int i = 0; mt.rank == 0 && i < LOCKS; i++)
+        (void)read_counter(w, COUNTER);
+    if (counts)
+        MT_CHECK(mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs") == sent, "own locks are sent");
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next_rank, 0, w->win);
+    MPI_Put(&mine, 1, MPI_UINT64_T, next_rank, counter(w, next_rank, COUNTER), 1, MPI_UINT64_T,
+            w->win);
+    MPI_Win_unlock(next_rank, w->win);
+    while (read_counter(w, COUNTER) != wanted)
+        continue;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* ---- who does it -------------------------------------------------------------------------- */
 
 /* With osc restricted to rdma, a window that exists is one of osc/rdma. Left alone, osc/sm, by 100,
@@ -450,6 +476,8 @@ int main(int argc, char **argv)
         test_fetch_and_op(&w, mt.size - 1);
         test_compare_and_swap(&w, mt.size - 1);
         test_swaps_under_way(&w);
+        if (flavor != DYNAMIC)
+            test_own_lock(&w, &pvars);
         if (mt.expect_osc_rdma && flavor == CREATE)
             test_swaps_fill_buffer(&w);
         window_fini(&w);
