@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RC queue pairs' connections. Verbs programs tell each other GID and QPN, and both sides go to
- * RTR: then the one with the lower GID and QPN calls, by TCP, the port that the other's QPN names;
- * a call that comes before its queue pair is RTR waits for that. */
+/* Connections of queue pairs of RC, and of UC, which are carried like them. Verbs programs tell
+ * each other GID and QPN, and both sides go to RTR: then the one with the lower GID and QPN calls,
+ * by TCP, the port that the other's QPN names; a call that comes before its queue pair is RTR waits
+ * for that.
+ */
 #include "verbs_diwarp/rc.h"
 
 #include <arpa/inet.h>
@@ -82,7 +84,8 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
 /* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
 void dv_rc_set_rnr(struct dv_qp *qp)
 {
-    const unsigned retries = qp->attr.qp_state >= IBV_QPS_RTS ? qp->attr.rnr_retry : DV_RNR_FOREVER;
+    const bool tells = qp->attr.qp_state >= IBV_QPS_RTS && qp->ex.qp_base.qp_type == IBV_QPT_RC;
+    const unsigned retries = tells ? qp->attr.rnr_retry : DV_RNR_FOREVER;
     if (qp->rc->core)
         (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
     if (qp->rc->loop)

@@ -221,7 +221,7 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
         return error ? error : full ? ENOMEM : 0;
     }
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-        (responds(wr) && is_inline) ||
+        (responds(wr) && (is_inline || qp->ex.qp_base.qp_type == IBV_QPT_UC)) ||
         (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)

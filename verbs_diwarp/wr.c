@@ -223,7 +223,10 @@ uint64_t dv_wr_ops(enum ibv_qp_type type)
     const uint64_t rd = ud | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                         IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     const uint64_t rc = rd | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-    return type == IBV_QPT_UD ? ud : type == IBV_QPT_DRIVER ? rd : rc;
+    const uint64_t uc =
+        rc & ~(uint64_t)(IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+    return type == IBV_QPT_UD ? ud : type == IBV_QPT_DRIVER ? rd : type == IBV_QPT_UC ? uc : rc;
 }
 
 int dv_wr_init(struct dv_qp *qp)

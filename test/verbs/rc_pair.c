@@ -15,7 +15,7 @@ void pair_open_qps(struct pair *pair)
                                                 .max_send_sge = SGES,
                                                 .max_recv_sge = SGES,
                                                 .max_inline_data = 64},
-                                        .qp_type = IBV_QPT_RC};
+                                        .qp_type = pair->type};
         pair->qp[i] = ibv_create_qp(pair->pd, &attr);
         assert_non_null(pair->qp[i]);
     }
@@ -25,6 +25,7 @@ struct pair *pair_open(bool with_srq)
 {
     struct pair *pair = calloc(1, sizeof *pair);
     assert_non_null(pair);
+    pair->type = IBV_QPT_RC;
     pair->rnr_retry = 7;
     pair->min_rnr_timer = 1;
     pair->context = open_diwarp();
@@ -79,9 +80,10 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
     attr.ah_attr.grh.dgid = pair->gid;
     attr.ah_attr.grh.sgid_index = pair->gid_index;
     attr.min_rnr_timer = pair->min_rnr_timer;
+    const int rc = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                             IBV_QP_RQ_PSN | (pair->type == IBV_QPT_RC ? rc : 0));
 }
 
 void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
@@ -90,11 +92,10 @@ void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
                                .max_rd_atomic = 1,
                                .rnr_retry = pair->rnr_retry,
                                .timeout = pair->timeout};
+    const int rc = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    const int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | (pair->type == IBV_QPT_RC ? rc : 0);
     assert_int_equal(to_rtr(pair, qp, other), 0);
-    assert_int_equal(ibv_modify_qp(qp, &attr,
-                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-                     0);
+    assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }
 
 void pair_connect(const struct pair *pair, unsigned access)

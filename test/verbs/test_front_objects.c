@@ -138,7 +138,7 @@ static void create__refuses(void **state)
     struct end *end = open_end(8), *other = open_end(8);
     struct ibv_qp_init_attr attr = attr_of(end);
     struct ibv_ah_attr ah = {.port_num = 1};
-    attr.qp_type = IBV_QPT_UC;
+    attr.qp_type = IBV_QPT_RAW_PACKET;
     assert_null(ibv_create_qp(end->pd, &attr));
     assert_int_equal(errno, EOPNOTSUPP);
     attr = attr_of(end);
