@@ -30,38 +30,37 @@
 
 /* ---- the list ---- */
 
-/* What a program is given is `devices`; `real` goes with it. */
-struct list {
-    struct ibv_device **real;
-    struct ibv_device *devices[];
-};
-
+/* Behind the NULL that ends it lies the list of libibverbs: so the whole may end by free(3), too,
+ * as with libibverbs itself, by which qperf does it. */
 #undef ibv_get_device_list
 struct ibv_device **ibv_get_device_list(int *count)
 {
     int n = 0;
     struct ibv_device **real = DV_REAL(ibv_get_device_list)(&n);
-    struct list *list = calloc(1, sizeof *list + ((size_t)n + 2) * sizeof *list->devices);
-    if (!list) {
+    struct ibv_device **devices = calloc((size_t)n + 3, sizeof *devices);
+    if (!devices) {
         if (real)
             DV_REAL(ibv_free_device_list)(real);
         return dv_fail(ENOMEM);
     }
-    list->real = real;
     if (n)
-        memcpy(list->devices, real, (size_t)n * sizeof *real);
-    list->devices[n] = dv_device;
+        memcpy(devices, real, (size_t)n * sizeof *real);
+    devices[n] = dv_device;
+    memcpy(&devices[n + 2], &real, sizeof real);
     if (count)
         *count = n + 1;
-    return list->devices;
+    return devices;
 }
 
 void ibv_free_device_list(struct ibv_device **devices)
 {
-    struct list *list = (struct list *)(void *)((char *)devices - offsetof(struct list, devices));
-    if (list->real)
-        DV_REAL(ibv_free_device_list)(list->real);
-    free(list);
+    struct ibv_device **real, **end = devices;
+    while (*end)
+        end++;
+    memcpy(&real, end + 1, sizeof real);
+    if (real)
+        DV_REAL(ibv_free_device_list)(real);
+    free(devices);
 }
 
 const char *ibv_get_device_name(struct ibv_device *device)
