@@ -7,7 +7,8 @@
  *
  * Threads: any thread may call the module's functions. Completions and receive callbacks run in one
  * thread at a time, the one that polls: in mca_btl_diwarp_progress(), from which others return at
- * once, or the helper, where the PML allows that (btl_diwarp_cores.c).
+ * once, or the helper, where the PML allows that (btl_diwarp_cores.c); but those of accesses to the
+ * process's own memory, which run in the call (btl_diwarp_rdma.c).
  */
 #pragma once
 
@@ -256,6 +257,9 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 /* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
+/* By one that does not wait: never sleeps. Within a callback, or while another thread polls:
+ * nothing. */
+void mca_btl_diwarp_look(struct mca_btl_diwarp_module *module);
 /* Frees the messages that nobody took before MPI_Finalize. */
 void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module);
 /* A message for whoever registered its tag; what the helper brings may wait in module->held. Tag

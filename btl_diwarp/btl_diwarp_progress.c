@@ -55,6 +55,14 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count + delivered;
 }
 
+void mca_btl_diwarp_look(struct mca_btl_diwarp_module *module)
+{
+    if (opal_atomic_trylock(&module->polling))
+        return;
+    (void)mca_btl_diwarp_poll_and_call_back(module);
+    opal_atomic_unlock(&module->polling);
+}
+
 /* Processes that share a core take turns of a millisecond or more: at twice as much, the shortest
  * would not be seen; half as much would count more of what the system itself takes now and then. */
 #define TAKEN_NS 500000u

@@ -7,10 +7,11 @@
  * needs to hear of the end of the read anyway, in record-complete, so the FIN rides there: it is
  * captured (btl_diwarp_send.c) and unpacked as a receive at the source (btl_diwarp_rd.c).
  *
- * Where other hosts have a part in a window, osc/rdma reaches its own memory here, too, through the
- * endpoint of this process; and for windows shared within the host, for which it registers nothing,
- * it sends compare-and-swap without a remote handle, with an address of this process. Both are done
- * at once, by the CPU, with the same atomics that targets execute.
+ * Where other hosts have a part in a window, osc/rdma comes here for this process's memory, too, by
+ * the endpoint of itself: for its locks, its part of the window and, in the first process of a
+ * host, those of the others there. For windows shared within the host it registers nothing, and
+ * sends compare-and-swap without a remote handle, with an address of this process. All these are
+ * done at once, by the CPU, with the atomics that targets execute.
  */
 #include "btl_diwarp/btl_diwarp_work.h"
 
@@ -221,12 +222,14 @@ static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma
         .opcode = opcode,
         .wr.rdma = {.remote_addr = args->remote_address, .rkey = stag_of(args->remote_handle)}};
     void *mapped = (void *)(uintptr_t)args->remote_address;
-    if (is_own(args)) {
-        (void)(opcode == IBV_WR_RDMA_READ ? memmove(args->local_address, mapped, size)
-                                          : memmove(mapped, args->local_address, size));
-        return done(btl, args, OPAL_SUCCESS);
-    }
-    return start(btl, args, size, &wr);
+    if (!is_own(args))
+        return start(btl, args, size, &wr);
+    mca_btl_diwarp_look((struct mca_btl_diwarp_module *)btl);
+    if (opcode == IBV_WR_RDMA_READ)
+        memmove(args->local_address, mapped, size);
+    else
+        memmove(mapped, args->local_address, size);
+    return done(btl, args, OPAL_SUCCESS);
 }
 
 static int btl_put(mca_btl_base_module_t *btl, mca_btl_base_endpoint_t *endpoint,
@@ -270,10 +273,10 @@ static int atomic(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma_a
         set_failed_result(&wr, args->local_address);
         return done(btl, args, rc);
     }
-    /* Who locks a word of its own over and over would else poll with the lock held alone, and the
-     * swaps of others never find it free. */
+    /* osc/rdma polls only while it holds a lock. Without a look before it takes its own, others
+     * would never find that free. */
     if (args->remote_handle)
-        (void)mca_btl_diwarp_progress((struct mca_btl_diwarp_module *)btl);
+        mca_btl_diwarp_look((struct mca_btl_diwarp_module *)btl);
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         compare_add = __atomic_fetch_add(mapped, compare_add, __ATOMIC_SEQ_CST);
     else

@@ -403,7 +403,8 @@ VERBS_TESTS = \
 	test/verbs/test_front_rereg \
 	test/verbs/test_front_sqd \
 	test/verbs/test_front_srq \
-	test/verbs/test_front_threads
+	test/verbs/test_front_threads \
+	test/verbs/test_front_uc
 EXTRA_DIST += test/verbs/pyverbs test/verbs/names.sh test/verbs/pyverbs_skips test/verbs/relay test/verbs/run $(VERBS_TESTS:=.c) test/verbs/end.c test/verbs/end.h \
 	test/verbs/cm_ends.c test/verbs/cm_ends.h test/verbs/rc_pair.c test/verbs/rc_pair.h test/verbs/sides.c test/verbs/sides.h \
 	test/verbs/stub_ibverbs.c test/verbs/stub_ibverbs.h test/verbs/stub_ibverbs.map
@@ -481,6 +482,8 @@ test_verbs_test_front_rc_errors_SOURCES = test/verbs/test_front_rc_errors.c test
 	test/verbs/end.c
 test_verbs_test_front_rc_errors_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_rc_LDADD = -libverbs $(CMOCKA_LIBS)
+test_verbs_test_front_uc_SOURCES = test/verbs/test_front_uc.c test/verbs/rc_pair.c test/verbs/end.c
+test_verbs_test_front_uc_LDADD = -libverbs $(CMOCKA_LIBS)
 test_verbs_test_front_elements_SOURCES = test/verbs/test_front_elements.c test/verbs/rc_pair.c test/verbs/sides.c \
 	test/verbs/end.c
 test_verbs_test_front_elements_LDADD = -libverbs $(CMOCKA_LIBS)

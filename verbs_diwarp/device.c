@@ -30,23 +30,54 @@
 
 /* ---- the list ---- */
 
-/* Behind the NULL that ends it lies the list of libibverbs: so the whole may end by free(3), too,
- * as with libibverbs itself, by which qperf does it. */
+/* What a program is given, and libibverbs' list, whose devices it has. */
+struct list {
+    LIST_ENTRY(list) link;
+    struct ibv_device **devices, **real;
+};
+
+static LIST_HEAD(, list) lists;
+static pthread_mutex_t lists_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_entry(struct ibv_device **devices)
+{
+    struct list *list;
+    pthread_mutex_lock(&lists_mutex);
+    LIST_FOREACH(list, &lists, link)
+    if (list->devices == devices)
+        break;
+    if (list)
+        LIST_REMOVE(list, link);
+    pthread_mutex_unlock(&lists_mutex);
+    if (list && list->real)
+        DV_REAL(ibv_free_device_list)(list->real);
+    free(list);
+}
+
+/* A list of its own, for qperf ends it by free(3), as it may libibverbs'. What belongs to it is
+ * freed when there is another at its place. */
 #undef ibv_get_device_list
 struct ibv_device **ibv_get_device_list(int *count)
 {
     int n = 0;
+    struct list *list = calloc(1, sizeof *list);
     struct ibv_device **real = DV_REAL(ibv_get_device_list)(&n);
-    struct ibv_device **devices = calloc((size_t)n + 3, sizeof *devices);
-    if (!devices) {
+    struct ibv_device **devices = calloc((size_t)n + 2, sizeof *devices);
+    if (!list || !devices) {
         if (real)
             DV_REAL(ibv_free_device_list)(real);
+        free(list);
+        free(devices);
         return dv_fail(ENOMEM);
     }
     if (n)
         memcpy(devices, real, (size_t)n * sizeof *real);
     devices[n] = dv_device;
-    memcpy(&devices[n + 2], &real, sizeof real);
+    free_entry(devices);
+    *list = (struct list){.devices = devices, .real = real};
+    pthread_mutex_lock(&lists_mutex);
+    LIST_INSERT_HEAD(&lists, list, link);
+    pthread_mutex_unlock(&lists_mutex);
     if (count)
         *count = n + 1;
     return devices;
@@ -54,12 +85,7 @@ struct ibv_device **ibv_get_device_list(int *count)
 
 void ibv_free_device_list(struct ibv_device **devices)
 {
-    struct ibv_device **real, **end = devices;
-    while (*end)
-        end++;
-    memcpy(&real, end + 1, sizeof real);
-    if (real)
-        DV_REAL(ibv_free_device_list)(real);
+    free_entry(devices);
     free(devices);
 }
 

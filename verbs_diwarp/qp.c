@@ -88,10 +88,10 @@ static int check(const struct ibv_context *context, const struct ibv_qp_init_att
     const struct ibv_qp_cap *cap = &attr->cap;
     const uint32_t known =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    const bool type = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_UC ||
-                      attr->qp_type == IBV_QPT_UD || attr->qp_type == IBV_QPT_DRIVER;
+    const bool known_type = attr->qp_type == IBV_QPT_RC || attr->qp_type == IBV_QPT_UC ||
+                            attr->qp_type == IBV_QPT_UD || attr->qp_type == IBV_QPT_DRIVER;
     const uint64_t ops = dv_wr_ops(attr->qp_type);
-    if (!type || attr->comp_mask & ~known ||
+    if (!known_type || attr->comp_mask & ~known ||
         create_flags_of(attr) &
             ~(attr->qp_type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0u) ||
         (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && attr->send_ops_flags & ~ops))

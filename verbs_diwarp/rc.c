@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Connections of queue pairs of RC, and of UC, which are carried like them. Verbs programs tell
  * each other GID and QPN, and both sides go to RTR: then the one with the lower GID and QPN calls,
- * by TCP, the port that the other's QPN names; a call that comes before its queue pair is RTR waits
- * for that.
- */
+ * by TCP, the port that the other's QPN names; a call that comes before its queue pair is RTR
+ * waits. */
 #include "verbs_diwarp/rc.h"
 
 #include <arpa/inet.h>
@@ -18,9 +17,17 @@
 
 /* ---- who calls whom ---- */
 
-static struct dv_rc_caller caller_of(const union ibv_gid *gid, uint32_t qpn)
+static bool is_uc(const struct dv_qp *qp)
 {
-    struct dv_rc_caller caller = {.qpn = htonl(qpn)};
+    return qp->ex.qp_base.qp_type == IBV_QPT_UC;
+}
+
+/* With this bit in both QPNs a call is of UC: RC and UC do not meet. */
+#define UC_CALL (1u << 24)
+
+static struct dv_rc_caller caller_of(const struct dv_qp *qp, const union ibv_gid *gid, uint32_t qpn)
+{
+    struct dv_rc_caller caller = {.qpn = htonl(qpn | (is_uc(qp) ? UC_CALL : 0))};
     memcpy(caller.gid, gid, sizeof caller.gid);
     return caller;
 }
@@ -29,12 +36,12 @@ static struct dv_rc_caller own_side(const struct dv_qp *qp)
 {
     const struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     const union ibv_gid gid = dv_gid_of(&context->gids[qp->attr.ah_attr.grh.sgid_index]);
-    return caller_of(&gid, qp->ex.qp_base.qp_num);
+    return caller_of(qp, &gid, qp->ex.qp_base.qp_num);
 }
 
 static struct dv_rc_caller other_side(const struct dv_qp *qp)
 {
-    return caller_of(&qp->attr.ah_attr.grh.dgid, qp->attr.dest_qp_num);
+    return caller_of(qp, &qp->attr.ah_attr.grh.dgid, qp->attr.dest_qp_num);
 }
 
 /* Of min_rnr_timer (InfiniBand 9.7.5.2.8, table 45). */
@@ -84,7 +91,7 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
 /* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
 void dv_rc_set_rnr(struct dv_qp *qp)
 {
-    const bool tells = qp->attr.qp_state >= IBV_QPS_RTS && qp->ex.qp_base.qp_type == IBV_QPT_RC;
+    const bool tells = qp->attr.qp_state >= IBV_QPS_RTS && !is_uc(qp);
     const unsigned retries = tells ? qp->attr.rnr_retry : DV_RNR_FOREVER;
     if (qp->rc->core)
         (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
@@ -148,8 +155,7 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
         memcpy(&to, wc->data, sizeof to);
         qp = context->qps[ntohl(to.called.qpn) & DV_INDEX_MASK];
     }
-    if (!qp || !qp->rc || htonl(qp->ex.qp_base.qp_num) != to.called.qpn ||
-        is_other_call(qp, &to.caller)) {
+    if (!qp || !qp->rc || own_side(qp).qpn != to.called.qpn || is_other_call(qp, &to.caller)) {
         diwarp_reject(wc->request, NULL, 0);
         return;
     }
@@ -178,14 +184,14 @@ void dv_rc_called(struct dv_context *context, const struct diwarp_wc *wc)
 #define LOOK_NS UINT64_C(10000000)
 
 /* As often as a Send is tried again, so long each (InfiniBand 9.7.6.1.3, 9.7.5.2.8): for ever,
- * where that time is 0. */
+ * where that time is 0. UC, which tries once, has no such time. */
 static void limit_wait(struct dv_qp *qp)
 {
     struct dv_context *context = dv_context_of(qp->ex.qp_base.context);
     struct dv_rc *rc = qp->rc;
     const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
     const bool at_least = !rc->closed_there && wait_ns < CONNECT_LEAST_NS;
-    if (rc->connected || rc->fail_at_ns || !dv_rc_begun(qp) || !qp->attr.timeout)
+    if (rc->connected || rc->fail_at_ns || !dv_rc_begun(qp) || (!qp->attr.timeout && !is_uc(qp)))
         return;
     rc->fail_at_ns = dv_clock_ns() + (at_least ? CONNECT_LEAST_NS : wait_ns);
     LIST_INSERT_HEAD(&context->waiting, rc, link);
@@ -196,20 +202,6 @@ static void end_wait(struct dv_rc *rc)
     if (rc->fail_at_ns)
         LIST_REMOVE(rc, link);
     rc->fail_at_ns = 0;
-}
-
-void dv_rc_expire(struct dv_context *context, bool traffic)
-{
-    const uint64_t now_ns = dv_clock_ns();
-    struct dv_rc *rc = LIST_FIRST(&context->waiting), *next;
-    if (now_ns < context->look_ns + (traffic ? 10 * LOOK_NS : 0))
-        return;
-    context->look_ns = now_ns + LOOK_NS;
-    for (; rc; rc = next) {
-        next = LIST_NEXT(rc, link);
-        if (now_ns >= rc->fail_at_ns)
-            dv_rc_fail(rc->qp, IBV_WC_RETRY_EXC_ERR);
-    }
 }
 
 /* ---- the end ---- */
@@ -313,6 +305,32 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
     fail(qp, status, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* The other side does not answer: what UC has sent is lost, of which its sender is not
+ * told; it may be there for what follows. */
+static void give_up(struct dv_qp *qp)
+{
+    if (!is_uc(qp)) {
+        dv_rc_fail(qp, IBV_WC_RETRY_EXC_ERR);
+        return;
+    }
+    end_wait(qp->rc);
+    dv_rc_queues_drop(qp);
+}
+
+void dv_rc_expire(struct dv_context *context, bool traffic)
+{
+    const uint64_t now_ns = dv_clock_ns();
+    struct dv_rc *rc = LIST_FIRST(&context->waiting), *next;
+    if (now_ns < context->look_ns + (traffic ? 10 * LOOK_NS : 0))
+        return;
+    context->look_ns = now_ns + LOOK_NS;
+    for (; rc; rc = next) {
+        next = LIST_NEXT(rc, link);
+        if (now_ns >= rc->fail_at_ns)
+            give_up(rc->qp);
+    }
+}
+
 /* What the other side's Terminate says of a request of ours (RFC 5040 4.8: layer, type, code). */
 static enum ibv_wc_status status_of(uint32_t cause)
 {
@@ -343,6 +361,14 @@ static void tell_fault(struct dv_qp *qp, const struct ibv_wc *wc)
                                                                      : IBV_EVENT_QP_REQ_ERR});
 }
 
+/* Without a request the program is told when it sends, as over InfiniBand. */
+static void lose(struct dv_qp *qp)
+{
+    qp->rc->lost = true;
+    if (dv_rc_begun(qp))
+        give_up(qp);
+}
+
 static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
 {
     struct dv_rc *rc = qp->rc;
@@ -363,16 +389,17 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_rc_fail(qp, unsendable);
     else if (rc->closed_there)
         limit_wait(qp); /* over InfiniBand the other side would be silent from now on */
-    else if (dv_rc_begun(qp))
-        dv_rc_fail(qp,
-                   wc.status == IBV_WC_LOC_PROT_ERR ? IBV_WC_LOC_PROT_ERR : IBV_WC_RETRY_EXC_ERR);
+    else if (dv_rc_begun(qp) && wc.status == IBV_WC_LOC_PROT_ERR)
+        dv_rc_fail(qp, IBV_WC_LOC_PROT_ERR);
     else
-        rc->lost = true; /* the program is told when it sends, as over InfiniBand */
+        lose(qp);
 }
 
 static void fail_if(struct dv_qp *qp, enum ibv_wc_status status)
 {
-    if (status != IBV_WC_SUCCESS)
+    if (status == IBV_WC_RETRY_EXC_ERR)
+        give_up(qp);
+    else if (status != IBV_WC_SUCCESS)
         dv_rc_fail(qp, status);
 }
 

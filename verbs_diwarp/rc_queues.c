@@ -159,7 +159,9 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
     const enum ibv_wc_status fault = rc->closed_there ? end_local(qp) : IBV_WC_SUCCESS;
     if (fault)
         return fault;
-    while (rc->core && !rc->unsendable && rc->handed < dv_rc_begun(qp)) {
+    /* What UC gives up while there is no connection is to be diwarp's no more. */
+    const bool ready = rc->core && (rc->connected || qp->ex.qp_base.qp_type != IBV_QPT_UC);
+    while (ready && !rc->unsendable && rc->handed < dv_rc_begun(qp)) {
         struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
         if (refused == -EACCES)
@@ -349,6 +351,12 @@ void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc
         dv_cq_push(qp->ex.qp_base.recv_cq, &wc, false);
         wc.status = IBV_WC_WR_FLUSH_ERR;
     }
+}
+
+void dv_rc_queues_drop(struct dv_qp *qp)
+{
+    while (dv_rc_begun(qp))
+        pop_send(qp, IBV_WC_SUCCESS);
 }
 
 void dv_rc_queues_forget(struct dv_qp *qp)

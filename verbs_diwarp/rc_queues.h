@@ -77,6 +77,8 @@ void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest Send and receive with these statuses, the others flushed. */
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status,
                         enum ibv_wc_status recv_status);
+/* What has begun is done, though the other side has it not; there is no connection. */
+void dv_rc_queues_drop(struct dv_qp *qp);
 /* The other side has closed in order, and had taken so many messages: these are done. As
  * dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken);

@@ -382,23 +382,33 @@ static void test_swaps_fill_buffer(struct window *w)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A rank that locks its own window until another has written there lets that one in between. Its
- * own locks take no datagrams: rank 0 has those that all need, too. */
-static void test_own_lock(struct window *w, struct mt_pvar_set *pvars)
+static uint64_t count_sent(struct mt_pvar_set *pvars)
 {
-    enum { LOCKS = 200, COUNTER = 7 };
-    const uint64_t mine = 1 + (uint64_t)mt.rank, wanted = 1 + (uint64_t)previous_rank;
-    const bool counts = mt.rank == 0 && pvars->count > 0;
-    uint64_t sent;
+    return pvars->count == 0 ? 0
+                             : mt_pvar_value(pvars, "btl_diwarp_tx_write_msgs") +
+                                   mt_pvar_value(pvars, "btl_diwarp_tx_read_msgs") +
+                                   mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs");
+}
 
-    mt_phase("%s window, locked by its owner", flavor_names[w->flavor]);
+/* A rank that locks its own window over and over, until another has written there, lets that one
+ * in. Rank 0 sends nothing to itself; the locks and memory of the others of its host, and a lock of
+ * all, lie there. */
+static void test_own_window(struct window *w, struct mt_pvar_set *pvars)
+{
+    enum { ACCESSES = 200, COUNTER = 7 };
+    const uint64_t mine = 1 + (uint64_t)mt.rank, wanted = 1 + (uint64_t)previous_rank;
+
+    mt_phase("%s window, accessed by its owner", flavor_names[w->flavor]);
     zero_counters(w);
-    sent = counts ? mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs") : 0;
-    for (int i = 0; mt.rank == 0 && i < LOCKS; i++)
-        (void)read_counter(w, COUNTER);
-    if (counts)
-        MT_CHECK(mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs") == sent, "own locks are sent");
-    MPI_Barrier(MPI_COMM_WORLD);
+    const uint64_t sent = count_sent(pvars);
+    for (int i = 0; mt.rank == 0 && i < ACCESSES; i++) {
+        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, w->win);
+        MPI_Put(&mine, 1, MPI_UINT64_T, 0, counter(w, 0, COUNTER), 1, MPI_UINT64_T, w->win);
+        MPI_Win_unlock(0, w->win);
+        MT_CHECK(read_counter(w, COUNTER) == mine, "a put to itself is lost");
+    }
+    MT_CHECK(mt.rank != 0 || count_sent(pvars) == sent, "accesses to its own window are sent");
+    zero_counters(w);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, next_rank, 0, w->win);
     MPI_Put(&mine, 1, MPI_UINT64_T, next_rank, counter(w, next_rank, COUNTER), 1, MPI_UINT64_T,
             w->win);
@@ -431,10 +441,8 @@ static void check_rdma_used(struct mt_pvar_set *pvars)
     int least = 0;
 
     mt_phase("RDMA counters");
-    if (mt.expect_osc_rdma && pvars->count > 0)
-        mine = mt_pvar_value(pvars, "btl_diwarp_tx_write_msgs") +
-               mt_pvar_value(pvars, "btl_diwarp_tx_read_msgs") +
-               mt_pvar_value(pvars, "btl_diwarp_tx_atomic_msgs");
+    if (mt.expect_osc_rdma)
+        mine = count_sent(pvars);
     MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(&pvars->count, &least, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (mt.expect_osc_rdma && least > 0)
@@ -476,8 +484,7 @@ int main(int argc, char **argv)
         test_fetch_and_op(&w, mt.size - 1);
         test_compare_and_swap(&w, mt.size - 1);
         test_swaps_under_way(&w);
-        if (flavor != DYNAMIC)
-            test_own_lock(&w, &pvars);
+        test_own_window(&w, &pvars);
         if (mt.expect_osc_rdma && flavor == CREATE)
             test_swaps_fill_buffer(&w);
         window_fini(&w);

@@ -15,7 +15,7 @@ void pair_open_qps(struct pair *pair)
                                                 .max_send_sge = SGES,
                                                 .max_recv_sge = SGES,
                                                 .max_inline_data = 64},
-                                        .qp_type = pair->type};
+                                        .qp_type = pair->type[i]};
         pair->qp[i] = ibv_create_qp(pair->pd, &attr);
         assert_non_null(pair->qp[i]);
     }
@@ -25,7 +25,7 @@ struct pair *pair_open(bool with_srq)
 {
     struct pair *pair = calloc(1, sizeof *pair);
     assert_non_null(pair);
-    pair->type = IBV_QPT_RC;
+    pair->type[0] = pair->type[1] = IBV_QPT_RC;
     pair->rnr_retry = 7;
     pair->min_rnr_timer = 1;
     pair->context = open_diwarp();
@@ -83,7 +83,7 @@ static int to_rtr(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
     const int rc = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     return ibv_modify_qp(qp, &attr,
                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                             IBV_QP_RQ_PSN | (pair->type == IBV_QPT_RC ? rc : 0));
+                             IBV_QP_RQ_PSN | (qp->qp_type == IBV_QPT_RC ? rc : 0));
 }
 
 void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
@@ -93,7 +93,7 @@ void pair_connect_to(const struct pair *pair, struct ibv_qp *qp, uint32_t other)
                                .rnr_retry = pair->rnr_retry,
                                .timeout = pair->timeout};
     const int rc = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-    const int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | (pair->type == IBV_QPT_RC ? rc : 0);
+    const int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | (qp->qp_type == IBV_QPT_RC ? rc : 0);
     assert_int_equal(to_rtr(pair, qp, other), 0);
     assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
 }

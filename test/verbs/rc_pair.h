@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Two RC queue pairs of one context, to be connected with each other. */
+/* Two queue pairs of RC or UC of one context, to be connected with each other. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,14 +8,14 @@
 
 #define SGES 32
 
-/* Of RC, or as `type` says. `memory` is registered; queue pair 0 is the one that calls, for its number is lower. */
+/* `memory` is registered; queue pair 0 is the one that calls, for its number is lower. */
 struct pair {
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_cq *send_cq[2], *recv_cq[2];
     struct ibv_srq *srq;
     struct ibv_qp *qp[2];
-    enum ibv_qp_type type;
+    enum ibv_qp_type type[2]; /* of RC: pair_open() */
     struct ibv_mr *mr;
     union ibv_gid gid; /* of both, at that index */
     uint8_t gid_index;

@@ -2,6 +2,7 @@
 /* The verbs front beside a device that is not diwarp's: the one of test/verbs/stub_ibverbs.c, which
  * stands where libibverbs would. Calls on its objects go there, each; those on diwarp's do not. */
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test/verbs/end.h"
@@ -40,6 +41,22 @@ static void list__has_both(void **state)
     assert_string_equal(ibv_get_device_name(list[1]), "diwarp0");
     called("nothing");
     ibv_free_device_list(list);
+    called("ibv_free_device_list");
+}
+
+/* As libibverbs' may: qperf does it. */
+static void list__may_end_by_free(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 1000; i++) {
+        struct ibv_device **list = ibv_get_device_list(NULL);
+        assert_non_null(list);
+        list[1] = NULL; /* a program may choose, too */
+        if (i % 2)
+            ibv_free_device_list(list);
+        else
+            free(list);
+    }
     called("ibv_free_device_list");
 }
 
@@ -168,9 +185,8 @@ static void ours__is_not_libibverbs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(list__has_both),
-        cmocka_unit_test(context__is_libibverbs),
-        cmocka_unit_test(queues__are_libibverbs),
+        cmocka_unit_test(list__has_both),          cmocka_unit_test(list__may_end_by_free),
+        cmocka_unit_test(context__is_libibverbs),  cmocka_unit_test(queues__are_libibverbs),
         cmocka_unit_test(ours__is_not_libibverbs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Queue pairs of RC and UC, and SRQs, of the verbs front, as good programs use them. */
+/* RC queue pairs and SRQs of the verbs front, as good programs use them. */
 #include "test/verbs/rc_pair.h"
 
 #include <arpa/inet.h>
@@ -421,39 +421,6 @@ static void rc__is_called_by_the_next_one(void **state)
     pair_close(pair);
 }
 
-/* UC is carried as RC is, without what needs answers; its states take no attributes of that. */
-static void uc__sends_and_writes(void **state)
-{
-    (void)state;
-    struct pair *pair = pair_open(false);
-    struct ibv_qp_attr now, late = {.rnr_retry = 1};
-    struct ibv_qp_init_attr made;
-    for (unsigned i = 0; i < 2; i++)
-        assert_int_equal(ibv_destroy_qp(pair->qp[i]), 0);
-    pair->type = IBV_QPT_UC;
-    pair_open_qps(pair);
-    pair_connect(pair, ALL_ACCESS);
-    memset(pair->memory[0], 3, 4096);
-    pair_post(pair, 0, IBV_WR_SEND_WITH_IMM, 1, 100); /* waits for a receive */
-    assert_empty(pair->send_cq[0]);
-    pair_receive(pair, 1, 10);
-    assert_done(pair->recv_cq[1], 10, IBV_WC_SUCCESS);
-    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
-    pair_receive(pair, 1, 11);
-    pair_post(pair, 0, IBV_WR_RDMA_WRITE, 2, 3000);
-    pair_post(pair, 0, IBV_WR_RDMA_WRITE_WITH_IMM, 3, 4);
-    assert_done(pair->recv_cq[1], 11, IBV_WC_SUCCESS);
-    assert_memory_equal(pair->memory[1] + 4096, pair->memory[0], 3000);
-    for (unsigned i = IBV_WR_RDMA_READ; i <= IBV_WR_ATOMIC_FETCH_AND_ADD; i++) {
-        struct ibv_send_wr wr = {.opcode = i}, *bad;
-        assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), EINVAL);
-    }
-    assert_int_equal(ibv_modify_qp(pair->qp[0], &late, IBV_QP_RNR_RETRY), EINVAL);
-    assert_int_equal(ibv_query_qp(pair->qp[0], &now, IBV_QP_STATE, &made), 0);
-    assert_true(now.qp_state == IBV_QPS_RTS && made.qp_type == IBV_QPT_UC);
-    pair_close(pair);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,7 +438,6 @@ int main(void)
         cmocka_unit_test(rc__is_called_by_the_next_one),
         cmocka_unit_test(rc__another_program_listens),
         cmocka_unit_test(srq__limit_and_last),
-        cmocka_unit_test(uc__sends_and_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
