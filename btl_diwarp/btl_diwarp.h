@@ -257,8 +257,7 @@ static inline bool mca_btl_diwarp_in_progress(const struct mca_btl_diwarp_module
 /* With the lock `polling` (btl_diwarp_progress.c); returns how many completions there were. */
 int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module);
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module);
-/* By one that does not wait: never sleeps. Within a callback, or while another thread polls:
- * nothing. */
+/* Polls once, without sleeping; nothing within a callback or while another thread polls. */
 void mca_btl_diwarp_look(struct mca_btl_diwarp_module *module);
 /* Frees the messages that nobody took before MPI_Finalize. */
 void mca_btl_diwarp_drop_held(struct mca_btl_diwarp_module *module);

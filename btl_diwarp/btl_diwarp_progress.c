@@ -55,14 +55,6 @@ int mca_btl_diwarp_poll_and_call_back(struct mca_btl_diwarp_module *module)
     return count + delivered;
 }
 
-void mca_btl_diwarp_look(struct mca_btl_diwarp_module *module)
-{
-    if (opal_atomic_trylock(&module->polling))
-        return;
-    (void)mca_btl_diwarp_poll_and_call_back(module);
-    opal_atomic_unlock(&module->polling);
-}
-
 /* Processes that share a core take turns of a millisecond or more: at twice as much, the shortest
  * would not be seen; half as much would count more of what the system itself takes now and then. */
 #define TAKEN_NS 500000u
@@ -159,19 +151,36 @@ static void note_look(struct mca_btl_diwarp_module *module, bool in_vain)
         mca_btl_diwarp_look_soon(module);
 }
 
-static int poll_once(struct mca_btl_diwarp_module *module)
+/* Returns how many completions there were. *idle: nor is anything half done. */
+static int poll_and_note(struct mca_btl_diwarp_module *module, bool *idle)
 {
     const int count = mca_btl_diwarp_poll_and_call_back(module);
-    const bool idle = !count && !diwarp_cq_busy(module->cq);
-    if (idle && module->transport->on_nothing)
+    *idle = !count && !diwarp_cq_busy(module->cq);
+    if (*idle && module->transport->on_nothing)
         module->transport->on_nothing(module);
-    note_look(module, idle);
-    if (!idle)
+    note_look(module, *idle);
+    if (!*idle)
         module->empty_polls = 0;
-    else if (module->may_block)
+    return count;
+}
+
+static int poll_once(struct mca_btl_diwarp_module *module)
+{
+    bool idle;
+    const int count = poll_and_note(module, &idle);
+    if (idle && module->may_block)
         on_empty_poll(module);
     /* Open MPI gives the core away when nothing is said to have happened: not amid a record. */
     return !count && !idle ? 1 : count;
+}
+
+void mca_btl_diwarp_look(struct mca_btl_diwarp_module *module)
+{
+    bool idle;
+    if (opal_atomic_trylock(&module->polling))
+        return;
+    (void)poll_and_note(module, &idle);
+    opal_atomic_unlock(&module->polling);
 }
 
 int mca_btl_diwarp_progress(struct mca_btl_diwarp_module *module)

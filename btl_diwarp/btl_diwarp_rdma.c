@@ -224,6 +224,7 @@ static int transfer(mca_btl_base_module_t *btl, const struct mca_btl_diwarp_rdma
     void *mapped = (void *)(uintptr_t)args->remote_address;
     if (!is_own(args))
         return start(btl, args, size, &wr);
+    /* Who waits for its own memory to change would otherwise never poll. */
     mca_btl_diwarp_look((struct mca_btl_diwarp_module *)btl);
     if (opcode == IBV_WR_RDMA_READ)
         memmove(args->local_address, mapped, size);

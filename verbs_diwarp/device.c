@@ -30,7 +30,8 @@
 
 /* ---- the list ---- */
 
-/* What a program is given, and libibverbs' list, whose devices it has. */
+/* Where a program's list has come from: libibverbs' own, that holds its devices. Guarded by
+ * lists_mutex. */
 struct list {
     LIST_ENTRY(list) link;
     struct ibv_device **devices, **real;
@@ -49,21 +50,21 @@ static void free_entry(struct ibv_device **devices)
     if (list)
         LIST_REMOVE(list, link);
     pthread_mutex_unlock(&lists_mutex);
-    if (list && list->real)
+    if (list)
         DV_REAL(ibv_free_device_list)(list->real);
     free(list);
 }
 
-/* A list of its own, for qperf ends it by free(3), as it may libibverbs'. What belongs to it is
- * freed when there is another at its place. */
+/* qperf ends its list by free(3), as libibverbs permits: so `devices` is no part of an entry. That
+ * of one which ended so stays until a list lies where it lay. */
 #undef ibv_get_device_list
 struct ibv_device **ibv_get_device_list(int *count)
 {
     int n = 0;
-    struct list *list = calloc(1, sizeof *list);
     struct ibv_device **real = DV_REAL(ibv_get_device_list)(&n);
     struct ibv_device **devices = calloc((size_t)n + 2, sizeof *devices);
-    if (!list || !devices) {
+    struct list *list = real ? calloc(1, sizeof *list) : NULL;
+    if (!devices || (real && !list)) {
         if (real)
             DV_REAL(ibv_free_device_list)(real);
         free(list);
@@ -74,10 +75,12 @@ struct ibv_device **ibv_get_device_list(int *count)
         memcpy(devices, real, (size_t)n * sizeof *real);
     devices[n] = dv_device;
     free_entry(devices);
-    *list = (struct list){.devices = devices, .real = real};
-    pthread_mutex_lock(&lists_mutex);
-    LIST_INSERT_HEAD(&lists, list, link);
-    pthread_mutex_unlock(&lists_mutex);
+    if (list) {
+        *list = (struct list){.devices = devices, .real = real};
+        pthread_mutex_lock(&lists_mutex);
+        LIST_INSERT_HEAD(&lists, list, link);
+        pthread_mutex_unlock(&lists_mutex);
+    }
     if (count)
         *count = n + 1;
     return devices;

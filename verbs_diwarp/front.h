@@ -65,7 +65,7 @@ struct dv_context {
     struct diwarp_pd *port_pd;
     struct diwarp_qp *port_qp;        /* keeps the port; nothing is sent by it or to it */
     struct diwarp_cq *core;           /* of all queue pairs: completions are sorted into dv_cq */
-    struct diwarp_listener *listener; /* NULL: it has no queue pair of RC */
+    struct diwarp_listener *listener; /* NULL: it has no queue pair of RC or UC */
     uint32_t rc_qps;
     LIST_HEAD(, dv_rc) waiting;   /* with Sends that wait for an other side */
     uint64_t look_ns;             /* at these, next */

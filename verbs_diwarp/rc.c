@@ -14,20 +14,16 @@
 #include "verbs_diwarp/cq.h"
 #include "verbs_diwarp/query.h"
 #include "verbs_diwarp/rc_queues.h"
+#include "verbs_diwarp/sqd.h"
 
 /* ---- who calls whom ---- */
-
-static bool is_uc(const struct dv_qp *qp)
-{
-    return qp->ex.qp_base.qp_type == IBV_QPT_UC;
-}
 
 /* With this bit in both QPNs a call is of UC: RC and UC do not meet. */
 #define UC_CALL (1u << 24)
 
 static struct dv_rc_caller caller_of(const struct dv_qp *qp, const union ibv_gid *gid, uint32_t qpn)
 {
-    struct dv_rc_caller caller = {.qpn = htonl(qpn | (is_uc(qp) ? UC_CALL : 0))};
+    struct dv_rc_caller caller = {.qpn = htonl(qpn | (dv_is_uc(qp) ? UC_CALL : 0))};
     memcpy(caller.gid, gid, sizeof caller.gid);
     return caller;
 }
@@ -91,7 +87,7 @@ static int call(struct dv_qp *qp, const struct dv_rc_caller *me)
 /* Before a queue pair is RTS it sends nothing. Without memory the other side lets us wait on. */
 void dv_rc_set_rnr(struct dv_qp *qp)
 {
-    const bool tells = qp->attr.qp_state >= IBV_QPS_RTS && !is_uc(qp);
+    const bool tells = qp->attr.qp_state >= IBV_QPS_RTS && !dv_is_uc(qp);
     const unsigned retries = tells ? qp->attr.rnr_retry : DV_RNR_FOREVER;
     if (qp->rc->core)
         (void)diwarp_rc_set_rnr(qp->rc->core, retries, rnr_timer_ns(qp));
@@ -191,7 +187,7 @@ static void limit_wait(struct dv_qp *qp)
     struct dv_rc *rc = qp->rc;
     const uint64_t wait_ns = (UINT64_C(4096) << qp->attr.timeout) * (qp->attr.retry_cnt + 1u);
     const bool at_least = !rc->closed_there && wait_ns < CONNECT_LEAST_NS;
-    if (rc->connected || rc->fail_at_ns || !dv_rc_begun(qp) || (!qp->attr.timeout && !is_uc(qp)))
+    if (rc->connected || rc->fail_at_ns || !dv_rc_begun(qp) || (!qp->attr.timeout && !dv_is_uc(qp)))
         return;
     rc->fail_at_ns = dv_clock_ns() + (at_least ? CONNECT_LEAST_NS : wait_ns);
     LIST_INSERT_HEAD(&context->waiting, rc, link);
@@ -305,16 +301,14 @@ void dv_rc_fail(struct dv_qp *qp, enum ibv_wc_status status)
     fail(qp, status, IBV_WC_WR_FLUSH_ERR);
 }
 
-/* The other side does not answer: what UC has sent is lost, of which its sender is not
- * told; it may be there for what follows. */
+/* The other side does not answer: what UC has sent is lost, of which its sender is not told. */
 static void give_up(struct dv_qp *qp)
 {
-    if (!is_uc(qp)) {
-        dv_rc_fail(qp, IBV_WC_RETRY_EXC_ERR);
-        return;
-    }
     end_wait(qp->rc);
-    dv_rc_queues_drop(qp);
+    const enum ibv_wc_status fault = dv_is_uc(qp) ? dv_rc_queues_drop(qp) : IBV_WC_RETRY_EXC_ERR;
+    if (fault)
+        dv_rc_fail(qp, fault);
+    dv_sqd_look(qp);
 }
 
 void dv_rc_expire(struct dv_context *context, bool traffic)
@@ -389,8 +383,9 @@ static void disconnected(struct dv_qp *qp, const struct diwarp_wc *done)
         dv_rc_fail(qp, unsendable);
     else if (rc->closed_there)
         limit_wait(qp); /* over InfiniBand the other side would be silent from now on */
-    else if (dv_rc_begun(qp) && wc.status == IBV_WC_LOC_PROT_ERR)
-        dv_rc_fail(qp, IBV_WC_LOC_PROT_ERR);
+    else if (dv_rc_begun(qp) &&
+             (wc.status == IBV_WC_LOC_PROT_ERR || wc.status == IBV_WC_LOC_QP_OP_ERR))
+        dv_rc_fail(qp, wc.status);
     else
         lose(qp);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* RC queue pairs: iWARP's over TCP, between two queue pairs that have been told of each other. */
+/* Queue pairs of RC, which are iWARP's over TCP, and of UC, which are carried likewise: between two
+ * that have been told of each other. */
 #pragma once
 
 #include "verbs_diwarp/front.h"
@@ -33,7 +34,8 @@ void dv_rc_post_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
 void dv_rc_drain(struct dv_qp *qp);
 /* It is in RTS again, after SQD. */
 void dv_rc_resume(struct dv_qp *qp);
-/* Fails those whose other side has been silent for too long. traffic: something has just come. */
+/* Gives up on those whose other side has been silent for too long. traffic: something has just
+ * come. */
 void dv_rc_expire(struct dv_context *context, bool traffic);
 /* What diwarp completed, of this queue pair; or a call for one of the context. */
 void dv_rc_deliver(struct dv_qp *qp, const struct diwarp_wc *done);

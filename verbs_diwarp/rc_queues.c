@@ -159,8 +159,8 @@ static enum ibv_wc_status hand_over(struct dv_qp *qp)
     const enum ibv_wc_status fault = rc->closed_there ? end_local(qp) : IBV_WC_SUCCESS;
     if (fault)
         return fault;
-    /* What UC gives up while there is no connection is to be diwarp's no more. */
-    const bool ready = rc->core && (rc->connected || qp->ex.qp_base.qp_type != IBV_QPT_UC);
+    /* UC may drop requests while it waits for a connection: diwarp could not give them back. */
+    const bool ready = rc->core && (rc->connected || !dv_is_uc(qp));
     while (ready && !rc->unsendable && rc->handed < dv_rc_begun(qp)) {
         struct dv_rc_send *send = send_at(qp, rc->handed);
         const int refused = hand_one(qp, send);
@@ -223,7 +223,7 @@ int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t be
         return error ? error : full ? ENOMEM : 0;
     }
     if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge ||
-        (responds(wr) && (is_inline || qp->ex.qp_base.qp_type == IBV_QPT_UC)) ||
+        (responds(wr) && (is_inline || dv_is_uc(qp))) ||
         (wr->opcode > IBV_WR_ATOMIC_FETCH_AND_ADD && wr->opcode != IBV_WR_SEND_WITH_INV))
         return EINVAL;
     for (int i = 0; i < wr->num_sge; i++)
@@ -353,10 +353,19 @@ void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status, enum ibv_wc
     }
 }
 
-void dv_rc_queues_drop(struct dv_qp *qp)
+enum ibv_wc_status dv_rc_queues_drop(struct dv_qp *qp)
 {
-    while (dv_rc_begun(qp))
+    while (dv_rc_begun(qp)) {
+        const struct dv_rc_send *oldest = send_at(qp, 0);
+        const enum ibv_wc_status fault = oldest->keyless   ? IBV_WC_LOC_PROT_ERR
+                                         : oldest->failed  ? oldest->failed
+                                         : !qp->rc->handed ? qp->rc->unsendable
+                                                           : IBV_WC_SUCCESS;
+        if (fault)
+            return fault;
         pop_send(qp, IBV_WC_SUCCESS);
+    }
+    return IBV_WC_SUCCESS;
 }
 
 void dv_rc_queues_forget(struct dv_qp *qp)

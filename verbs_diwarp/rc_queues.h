@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The send and receive queue of an RC queue pair: requests wait here until there is a connection,
- * and for their completion in the order of their posts. To diwarp, as to iWARP, a Send or Write is
- * complete when TCP has it; verbs programs expect that the other side has it. So a read of no bytes
- * follows, whose response comes after all before it has been placed (RFC 5040 5.5). */
+/* The send and receive queue of a queue pair of RC or UC: requests wait here until there is a
+ * connection, and for their completion in the order of their posts. To diwarp, as to iWARP, a Send
+ * or Write is complete when TCP has it; verbs programs expect that the other side has it. So a read
+ * of no bytes follows, whose response comes after all before it has been placed (RFC 5040 5.5). */
 #pragma once
 
 #include "verbs_diwarp/front.h"
@@ -35,7 +35,7 @@ struct dv_rc {
     struct diwarp_rc_qp *loop; /* of one that is connected with itself: the end that receives */
     struct diwarp_connect_request *request; /* came before the queue pair was RTR; NULL: none */
     struct dv_rc_caller caller;             /* whose that is */
-    bool lost;         /* the connection broke, or could not be made: Sends fail */
+    bool lost;         /* the connection broke, or could not be made: nothing arrives any more */
     bool closed_there; /* in order: what it has not taken waits, as for a card that is silent */
 
     struct dv_rc_send *sends; /* a ring */
@@ -62,7 +62,7 @@ void dv_rc_queues_fini(struct dv_qp *qp);
 /* Whether a Send may be posted after so many others: 0 or a positive errno. */
 int dv_rc_check_send(struct dv_qp *qp, const struct ibv_send_wr *wr, uint32_t before);
 /* One that is good. Why the oldest cannot be sent now, which the queue pair fails with, or
- * IBV_WC_SUCCESS. */
+ * IBV_WC_SUCCESS. IBV_WC_RETRY_EXC_ERR: `lost`, with which UC does not fail. */
 enum ibv_wc_status dv_rc_queues_send(struct dv_qp *qp, const struct ibv_send_wr *wr);
 /* State SQD begins. As dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_drain(struct dv_qp *qp);
@@ -77,13 +77,19 @@ void dv_rc_queues_forget(struct dv_qp *qp);
 /* All requests end, the oldest Send and receive with these statuses, the others flushed. */
 void dv_rc_queues_flush(struct dv_qp *qp, enum ibv_wc_status status,
                         enum ibv_wc_status recv_status);
-/* What has begun is done, though the other side has it not; there is no connection. */
-void dv_rc_queues_drop(struct dv_qp *qp);
+/* What has begun is done, though the other side has it not; none of it is diwarp's. A fault of this
+ * side in the oldest, or IBV_WC_SUCCESS. */
+enum ibv_wc_status dv_rc_queues_drop(struct dv_qp *qp);
 /* The other side has closed in order, and had taken so many messages: these are done. As
  * dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_closed(struct dv_qp *qp, uint32_t taken);
 /* As dv_rc_queues_send(). */
 enum ibv_wc_status dv_rc_queues_deliver(struct dv_qp *qp, const struct diwarp_wc *done);
+
+static inline bool dv_is_uc(const struct dv_qp *qp)
+{
+    return qp->ex.qp_base.qp_type == IBV_QPT_UC;
+}
 
 /* Sends that there is room for. */
 static inline uint32_t dv_rc_room(const struct dv_qp *qp)

@@ -23,9 +23,10 @@ static void assert_given_up(struct ibv_cq *cq, uint64_t id, enum ibv_wc_status s
 {
     const time_t begin = time(NULL);
     struct ibv_wc wc;
-    while (!ibv_poll_cq(cq, 1, &wc))
+    int n;
+    while (!(n = ibv_poll_cq(cq, 1, &wc)))
         assert_true(time(NULL) - begin < 30);
-    assert_true(wc.wr_id == id && wc.status == status);
+    assert_true(n == 1 && wc.wr_id == id && wc.status == status);
 }
 
 static void uc__sends_and_writes(void **state)
@@ -116,6 +117,46 @@ static void uc__other_side_is_late(void **state)
     }
 }
 
+/* A fault of its own it is told, though nobody answers. */
+static void uc__other_side_is_destroyed__wrong_local_key(void **state)
+{
+    (void)state;
+    struct pair *pair = open_of(IBV_QPT_UC, IBV_QPT_UC);
+    struct ibv_sge sge = {(uintptr_t)pair->memory[0], 8, 0};
+    struct ibv_send_wr wr = {.wr_id = 2, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+    struct ibv_send_wr *bad;
+    pair_connect(pair, ALL_ACCESS);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_int_equal(ibv_post_send(pair->qp[0], &wr, &bad), 0);
+    assert_empty(pair->send_cq[0]);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_done(pair->send_cq[0], 2, IBV_WC_LOC_PROT_ERR);
+    assert_int_equal(state_of(pair->qp[0]), IBV_QPS_ERR);
+    pair_close(pair);
+}
+
+static void uc__sqd__other_side_is_destroyed(void **state)
+{
+    (void)state;
+    struct pair *pair = open_of(IBV_QPT_UC, IBV_QPT_UC);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1};
+    struct ibv_async_event event;
+    pair_connect(pair, ALL_ACCESS);
+    pair_post(pair, 0, IBV_WR_SEND, 1, 8);
+    assert_empty(pair->send_cq[0]);
+    assert_int_equal(ibv_modify_qp(pair->qp[0], &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+                     0);
+    assert_int_equal(ibv_destroy_qp(pair->qp[1]), 0);
+    pair->qp[1] = NULL;
+    assert_done(pair->send_cq[0], 1, IBV_WC_SUCCESS);
+    assert_int_equal(ibv_get_async_event(pair->context, &event), 0);
+    assert_int_equal(event.event_type, IBV_EVENT_SQ_DRAINED);
+    ibv_ack_async_event(&event);
+    pair_close(pair);
+}
+
 static void uc__does_not_meet_rc(void **state)
 {
     (void)state;
@@ -137,6 +178,8 @@ int main(void)
         cmocka_unit_test(uc__sends_and_writes),
         cmocka_unit_test(uc__takes_nothing_that_needs_answers),
         cmocka_unit_test(uc__other_side_is_destroyed),
+        cmocka_unit_test(uc__other_side_is_destroyed__wrong_local_key),
+        cmocka_unit_test(uc__sqd__other_side_is_destroyed),
         cmocka_unit_test(uc__other_side_is_late),
         cmocka_unit_test(uc__does_not_meet_rc),
     };
