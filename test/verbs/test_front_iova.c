@@ -5,6 +5,9 @@
 
 #include "test/verbs/rc_pair.h"
 
+/* No enumerator: rdma-core's macro of ibv_reg_mr_iova() mixes it with those of another type. */
+static const int local_write = IBV_ACCESS_LOCAL_WRITE;
+
 #define SIZE   sizeof(((struct pair *)0)->memory[0])
 #define AT     4096u /* of what requests name, in either region */
 #define WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -255,7 +258,7 @@ static void ud__receives(void **state)
         }
         make_ready(end);
         struct ibv_mr *mr = ibv_reg_mr_iova(end->pd, end->memory, sizeof end->memory,
-                                            UINT64_C(1) << 50, IBV_ACCESS_LOCAL_WRITE);
+                                            UINT64_C(1) << 50, local_write);
         const uint64_t start = UINT64_C(1) << 50;
         struct ibv_sge sges[] = {{start + 1024, 24, mr->lkey},
                                  {start + 1100, 16 + 60, mr->lkey},
@@ -295,8 +298,7 @@ static void ud__receive_of_a_region_that_moved(void **state)
     (void)state;
     struct end *end = open_end(16);
     make_ready(end);
-    struct ibv_mr *mr =
-        ibv_reg_mr_iova(end->pd, end->memory + 1024, 1024, 4096, IBV_ACCESS_LOCAL_WRITE);
+    struct ibv_mr *mr = ibv_reg_mr_iova(end->pd, end->memory + 1024, 1024, 4096, local_write);
     struct ibv_sge sge = {4096, 40 + BYTES, mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1}, *bad;
     memset(end->memory, 0xaa, sizeof end->memory);
