@@ -42,11 +42,10 @@ static pthread_mutex_t lists_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static void free_entry(struct ibv_device **devices)
 {
-    struct list *list;
     pthread_mutex_lock(&lists_mutex);
-    LIST_FOREACH(list, &lists, link)
-    if (list->devices == devices)
-        break;
+    struct list *list = LIST_FIRST(&lists);
+    while (list && list->devices != devices)
+        list = LIST_NEXT(list, link);
     if (list)
         LIST_REMOVE(list, link);
     pthread_mutex_unlock(&lists_mutex);
@@ -55,18 +54,19 @@ static void free_entry(struct ibv_device **devices)
     free(list);
 }
 
-/* qperf ends its list by free(3), as libibverbs permits: so `devices` is no part of an entry. That
- * of one which ended so stays until a list lies where it lay. */
+/* qperf ends its list by free(3), which libibverbs survives: so `devices` is no part of an entry.
+ * That of one which ended so stays until a list lies where it lay. */
 #undef ibv_get_device_list
 struct ibv_device **ibv_get_device_list(int *count)
 {
     int n = 0;
     struct ibv_device **real = DV_REAL(ibv_get_device_list)(&n);
     struct ibv_device **devices = calloc((size_t)n + 2, sizeof *devices);
-    struct list *list = real ? calloc(1, sizeof *list) : NULL;
-    if (!devices || (real && !list)) {
-        if (real)
-            DV_REAL(ibv_free_device_list)(real);
+    struct list *list = n ? calloc(1, sizeof *list) : NULL;
+    const bool failed = !devices || (n && !list);
+    if (real && (failed || !n))
+        DV_REAL(ibv_free_device_list)(real);
+    if (failed) {
         free(list);
         free(devices);
         return dv_fail(ENOMEM);

@@ -44,7 +44,7 @@ static void list__has_both(void **state)
     called("ibv_free_device_list");
 }
 
-/* As libibverbs' may: qperf does it. */
+/* As qperf has it. */
 static void list__may_end_by_free(void **state)
 {
     (void)state;
